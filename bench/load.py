@@ -13,7 +13,7 @@ from contextlib import closing
 import psycopg
 
 import leftoff
-from leftoff.store.server_location import Place
+from leftoff.store.server_location import ServerPlace
 
 MODELS = 10  # runs that are copied
 STEPS = 20
@@ -56,7 +56,7 @@ def load(url: str, runs: int, records: int = 50) -> None:
     with closing(leftoff.open(url)) as store:
         for number in range(MODELS):
             model(store, number, records)
-    place = Place(url)
+    place = ServerPlace(url)
     with psycopg.connect(place.conninfo, autocommit=True, options=f"-c search_path={place.quoted}") as conn:
         first = conn.execute("SELECT min(run) FROM run").fetchone()[0]  # type: ignore[index]
         for low in range(first + MODELS, first + runs, SOME):

@@ -15,7 +15,7 @@ from bench.registry import Context, Row, case
 from leftoff.clock import SYSTEM
 from leftoff.engine.commit import Seal, Terms, commit
 from leftoff.engine.opening import Opening, start_new_run
-from leftoff.engine.project import open_store
+from leftoff.engine.project import open_store_at
 from leftoff.engine.retention_policy import plan
 from leftoff.engine.settings import load
 from leftoff.model.changes import ChangeSet
@@ -84,7 +84,7 @@ def raw(files: list[Path], folder: Path) -> float:
 
 def taken_in(project: Path, name: str) -> float:
     began = time.perf_counter()
-    store = open_store(str(project / name))
+    store = open_store_at(str(project / name))
     importer = Importer(
         store, str(project), load(str(project)).redactor(), SYSTEM.now(), lambda path, error: None
     )
@@ -118,7 +118,7 @@ def dialects(context: Context) -> Iterator[Row]:
 
 def history(folder: Path, number: int) -> None:
     """A run with so many checkpoints of every trigger, and another run."""
-    store = open_store(str(folder / ".leftoff"))
+    store = open_store_at(str(folder / ".leftoff"))
     head, _, _ = start_new_run(store, Opening("crunch", run_id="crunch-42"), 1)
     start_new_run(store, Opening("other", run_id="other"), 1)
     for index in range(number):
@@ -140,7 +140,7 @@ def pruned(context: Context) -> Iterator[Row]:
         other = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         assert other.stdout is not None
         other.stdout.readline()
-        store = open_store(str(folder / ".leftoff"))
+        store = open_store_at(str(folder / ".leftoff"))
         began = time.perf_counter()
         removals, _ = plan(store, Config({}).policy, SYSTEM.now(), dialect("crunch").phase_of)
         row = store.read(lambda view: view.find_run("crunch-42"))

@@ -16,12 +16,12 @@ from leftoff.engine.commit import Terms, report
 from leftoff.engine.find import Target
 from leftoff.engine.judge import judge_run
 from leftoff.engine.opening import Opening, start_new_run
-from leftoff.engine.project import Project, open_store
+from leftoff.engine.project import Project, open_store_at
 from leftoff.engine.resume_answers import ResumeRequest
 from leftoff.engine.settings import Capture, load
 from leftoff.engine.tracking import FileTracker, Workspace
 from leftoff.model.changes import ChangeSet
-from leftoff.store.base import Store, Tx, View
+from leftoff.store.base import SqlStore, Tx, View
 from leftoff.store.rows import RunRow
 
 RUN = "r"
@@ -38,9 +38,9 @@ def written(folder: Path, count: int) -> list[str]:
     return paths
 
 
-def recorded(folder: Path, outputs: dict[str, list[str]]) -> Store:
+def recorded(folder: Path, outputs: dict[str, list[str]]) -> SqlStore:
     """A run whose steps are done, each with these outputs."""
-    store = open_store(str(folder / ".leftoff"))
+    store = open_store_at(str(folder / ".leftoff"))
     start_new_run(store, Opening("many", run_id=RUN, steps=list(outputs)), SYSTEM.now())
     settings = load(str(folder))
     nothing = Capture(git=False, max_file=-1, max_total=0)  # files are hashed, and not copied

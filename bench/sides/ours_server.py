@@ -12,7 +12,7 @@ import psycopg
 import leftoff
 from bench.sides.ours_crowd import Writers
 from leftoff.store.server_connection import Link
-from leftoff.store.server_location import Place
+from leftoff.store.server_location import ServerPlace
 
 
 class Drivers(Writers):
@@ -49,7 +49,7 @@ class Plain:
     """The run table by plain SQL."""
 
     def __init__(self, folder: str, url: str) -> None:
-        place = Place(url)
+        place = ServerPlace(url)
         self._conn = psycopg.connect(place.conninfo, options=f"-c search_path={place.quoted}")
 
     def round(self, size: int) -> float:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 from leftoff.clock import Clock
 from leftoff.errors import StoreUnavailable
-from leftoff.store.base import Stood, Store, Tx, View
+from leftoff.store.base import SqlStore, Stood, Tx, View
 from leftoff.store.rows import BlobRow
 
 __all__ = ["FakeClock", "FaultyStore"]
@@ -62,7 +62,7 @@ class _Fault(NamedTuple):
 
 # It has no method of a store but those below, so that `__getattr__` passes on all others.
 if TYPE_CHECKING:
-    _Passing = Store
+    _Passing = SqlStore
 else:
     _Passing = object
 
@@ -73,7 +73,7 @@ class FaultyStore(_Passing):
     All else is the inner store's own.
     """
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: SqlStore) -> None:
         self.store = store
         self.calls: dict[str, int] = {}  # how often each method was called
         self._faults: list[_Fault] = []

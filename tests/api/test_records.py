@@ -11,7 +11,7 @@ import pytest
 
 import leftoff
 from leftoff.engine.commit import Terms, report
-from leftoff.engine.opening import find
+from leftoff.engine.opening import run_by_id
 from leftoff.errors import Frozen, Invalid, NotFound, Usage
 from leftoff.model.changes import ChangeSet
 from leftoff.model.words import COLLECTIONS
@@ -288,6 +288,6 @@ def test_a_large_report_is_saved_before_its_transaction(
     changes.put("variable", "v", "y" * 1_500_000)
     monkeypatch.setattr(inner, "save_blob", counted)
     monkeypatch.setattr(inner, "write", marked)
-    report(inner, lambda view: find(view, run.id), lambda *_: None, Terms(0), changes=changes)
+    report(inner, lambda view: run_by_id(view, run.id), lambda *_: None, Terms(0), changes=changes)
     assert ["blob", "write"] == saved
     assert "y" * 1_500_000 == store.get(run.id).variables["v"]

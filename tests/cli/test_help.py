@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from leftoff.cli.help_verbs import synonyms
-from leftoff.cli.options import COMMON, CURRENT, DAILY, GROUPS, SAME, VERBS, parse, spec_of
+from leftoff.cli.options import COMMON, CURRENT, DAILY, GROUPS, SAME, VERBS, parse_words, spec_of
 from leftoff.errors import Usage
 from tests.cli.command import call, succeed
 
@@ -56,7 +56,7 @@ def test_examples_would_be_understood(verb: str) -> None:
     assert own, f"{verb} has no example"
     for words in calls:
         at = next(i for i, word in enumerate(words) if SAME.get(word, word) in VERBS)
-        parse(spec_of(SAME.get(words[at], words[at])), words[:at] + words[at + 1 :])
+        parse_words(spec_of(SAME.get(words[at], words[at])), words[:at] + words[at + 1 :])
 
 
 def test_lines_fit(verb: str) -> None:
@@ -185,7 +185,7 @@ def test_what_is_suggested_would_be_understood() -> None:
     for words in (
         command.split() for commands in synonyms().values() for command in commands if command[0] != "-"
     ):
-        parse(spec_of(words[0]), words[1:])
+        parse_words(spec_of(words[0]), words[1:])
 
 
 @pytest.mark.parametrize(("word", "verb"), sorted(SAME.items()))
@@ -206,7 +206,7 @@ def test_a_synonym_does_what_its_verb_does(project: Path) -> None:
 def test_the_nearest_option_is_suggested() -> None:
     """Of the verb's own, and of the common ones."""
     with pytest.raises(Usage) as caught:
-        parse(spec_of("export"), ["run", "--jsn"])
+        parse_words(spec_of("export"), ["run", "--jsn"])
     assert "Did you mean --json?" in caught.value.hint
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from leftoff.model.changes import Version, pack_counts
 from leftoff.model.codec import JSON, MASK, checkpoint_id, encode, sha256, term, to_bytes
-from leftoff.store.base import NOT_A_STEP, Store, Tx, View
+from leftoff.store.base import NOT_A_STEP, SqlStore, Tx, View
 from leftoff.store.rows import BlobRow
 
 Address = tuple[str, str]
@@ -79,7 +79,7 @@ class Scribe:
     """One run: its live records, what they were at each version, and which versions are checkpoints."""
 
     def __init__(
-        self, store: Store, run_id: str = "run-1", *, workflow: str = "work", branch: str = "main"
+        self, store: SqlStore, run_id: str = "run-1", *, workflow: str = "work", branch: str = "main"
     ) -> None:
         self.store = store
         self.run_id = run_id
@@ -144,7 +144,7 @@ class Scribe:
             self.checkpoints[plan.seq] = plan.sealed
         return plan.seq
 
-    def verify(self, store: Store | None = None, *, seqs: Iterable[int] | None = None) -> None:
+    def verify(self, store: SqlStore | None = None, *, seqs: Iterable[int] | None = None) -> None:
         """What is read back, live and at each of these versions (all), is what was written."""
         wanted = list(self.history if seqs is None else seqs)
         expected = {seq: self.history[seq] for seq in wanted}

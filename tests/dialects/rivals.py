@@ -10,8 +10,8 @@ from typing import Any
 
 from leftoff.clock import SYSTEM
 from leftoff.engine.commit import Terms, report
-from leftoff.engine.opening import find
-from leftoff.engine.project import open_store
+from leftoff.engine.opening import run_by_id
+from leftoff.engine.project import open_store_at
 from leftoff.engine.settings import load
 from leftoff.protocols.sync import follow
 
@@ -20,7 +20,7 @@ RUN = "shared"
 
 def followed(project: Path, told: list[str] | None = None) -> Any:
     said = told if told is not None else []
-    store = open_store(str(project / ".leftoff"))
+    store = open_store_at(str(project / ".leftoff"))
     return follow(store, str(project), load(str(project)), SYSTEM.now, said.append)
 
 
@@ -37,7 +37,7 @@ def drive(project: Path, stop: Path, rounds: Path) -> None:
             changes.put("variable", f"ours_{number:04d}", number)
             changes.put("variable", "both", f"ours {number}")
 
-        report(store, lambda view: find(view, RUN), make, Terms(SYSTEM.now()))
+        report(store, lambda view: run_by_id(view, RUN), make, Terms(SYSTEM.now()))
         if number == 1:
             rounds.write_text("begun")
     store.close()

@@ -9,7 +9,7 @@ import pytest
 from leftoff.model.codec import decode, text
 from leftoff.protocols.document_draft import Source, State
 from leftoff.protocols.loose_values import Repairs
-from leftoff.protocols.protocol import read, write
+from leftoff.protocols.protocol import decode_document, write
 from leftoff.protocols.registry import BUILT_IN, dialect, recognise
 from tests.dialects.examples import BMAD, CLAUDE, CRUNCH, DOTAGENT, EXAMPLES, SITEBUILDER
 
@@ -18,7 +18,9 @@ ALL = [(name, title) for name in BUILT_IN for title in EXAMPLES[name][1]]
 
 def decoded(name: str, document: dict[str, Any]) -> tuple[State, Repairs]:
     repairs = Repairs()
-    return read(dialect(name), document, Source(EXAMPLES[name][0], 1_765_000_000_000), repairs), repairs
+    return decode_document(
+        dialect(name), document, Source(EXAMPLES[name][0], 1_765_000_000_000), repairs
+    ), repairs
 
 
 @pytest.mark.parametrize(("name", "title"), ALL)

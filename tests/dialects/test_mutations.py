@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 
 from leftoff.engine.export import Bundle, export_run
-from leftoff.engine.project import open_store
+from leftoff.engine.project import open_store_at
 from leftoff.engine.settings import load
 from leftoff.errors import LeftoffError
-from leftoff.model.codec import decode, text
+from leftoff.model.codec import decode, same_json, text
 from leftoff.protocols.document_draft import Source
 from leftoff.protocols.document_text import read_document
 from leftoff.protocols.import_documents import Importer
 from leftoff.protocols.loose_values import Rejected, Repairs, TooNew
-from leftoff.protocols.protocol import read, respelt, same, write
+from leftoff.protocols.protocol import decode_document, respelt, write
 from leftoff.protocols.registry import BUILT_IN, dialect
 from tests.dialects.documents import places
 from tests.dialects.examples import EXAMPLES
@@ -92,7 +92,7 @@ def check(name: str, data: bytes, path: str) -> str:
     started = time.thread_time()
     try:
         document = read_document(data, path, repairs)
-        found = read(dialect(name), document, Source(path, 1_765_000_000_000), repairs)
+        found = decode_document(dialect(name), document, Source(path, 1_765_000_000_000), repairs)
         records = {address: decode(text(value)) for address, value in found.records.items()}
     except (Rejected, TooNew) as error:
         assert error.message and error.hint
@@ -100,7 +100,7 @@ def check(name: str, data: bytes, path: str) -> str:
     finally:
         assert time.thread_time() - started < 2, data  # of work, however busy the machine is
     found.records = records
-    assert same(respelt(document, dialect(name).keys, Repairs()), write(dialect(name), found)), data
+    assert same_json(respelt(document, dialect(name).keys, Repairs()), write(dialect(name), found)), data
     return "repaired" if repairs.lines else "read"
 
 
@@ -123,7 +123,7 @@ def taken_in(project: Path, number: int, seed: int) -> tuple[int, int]:
     """So many damaged documents of each dialect imported into one store: taken in, rejected."""
     chance, taken = random.Random(seed), 0
     rejected: list[LeftoffError] = []
-    store = open_store(str(project / ".leftoff"))
+    store = open_store_at(str(project / ".leftoff"))
     scrubber = load(str(project)).redactor()
     importer = Importer(
         store, str(project), scrubber, 1_765_000_000_000, lambda path, error: rejected.append(error)
@@ -144,7 +144,7 @@ def test_into_a_store(project: Path) -> None:
     """Whatever of it is taken in leaves a store that is sound, and runs that can be carried elsewhere."""
     taken, rejected = taken_in(project, 15, seed=7)
     assert taken > 10 and rejected > 10
-    store = open_store(str(project / ".leftoff"))
+    store = open_store_at(str(project / ".leftoff"))
     for row in store.read(lambda view: view.list_runs({})):
         export_run(store, row, str(project / "run.leftoff"))
         Bundle(str(project / "run.leftoff")).close()

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leftoff.model.codec import decode, text
+from leftoff.model.codec import decode, same_json, text
 from leftoff.model.words import STEP_STATUS
 from leftoff.protocols.crunch import PHASES as CRUNCH_PHASES
 from leftoff.protocols.document_draft import Source, State
 from leftoff.protocols.dotagent import PHASES as DOTAGENT_PHASES
 from leftoff.protocols.loose_values import Rejected, Repairs, TooNew
-from leftoff.protocols.protocol import Dialect, left_over, read, respelt, same, write
+from leftoff.protocols.protocol import Dialect, decode_document, left_over, respelt, write
 from leftoff.protocols.registry import BUILT_IN, dialect
 from tests.dialects.documents import KEYS, VALUES, documents
 from tests.dialects.examples import EXAMPLES
@@ -38,18 +38,18 @@ def test_what_was_read_is_written_again(name: str, data: st.DataObject) -> None:
         return
     expected = respelt(document, dialect(name).keys, Repairs())
     try:
-        found = read(dialect(name), document, Source(EXAMPLES[name][0], NOW), Repairs())
+        found = decode_document(dialect(name), document, Source(EXAMPLES[name][0], NOW), Repairs())
     except (Rejected, TooNew):
         return
     found.records = stored(found.records)
-    assert same(expected, write(dialect(name), found))
+    assert same_json(expected, write(dialect(name), found))
 
 
 @given(st.dictionaries(KEYS, VALUES, max_size=5), st.dictionaries(KEYS, VALUES, max_size=5))
 def test_any_document_can_be_laid_over_any_other(ours: dict[str, Any], theirs: dict[str, Any]) -> None:
     """No protocol can forget a field: the difference is found by comparing."""
     extra = {("extra", key): decode(text(value)) for key, value in left_over(ours, theirs).items()}
-    assert same(theirs, write(Fixed(ours), State("r", extra, NOW)))
+    assert same_json(theirs, write(Fixed(ours), State("r", extra, NOW)))
 
 
 def test_a_value_in_another_form_holds_until_it_changes() -> None:
@@ -125,8 +125,8 @@ def test_what_was_written_is_read_again(name: str, data: st.DataObject) -> None:
     state = State(run_id, records, NOW, ["CP-enrich-20260101-a3f2"] if name == "crunch" else [])
     document = write(dialect(name), state)
     repairs = Repairs()
-    found = read(dialect(name), document, Source(EXAMPLES[name][0], NOW), repairs)
+    found = decode_document(dialect(name), document, Source(EXAMPLES[name][0], NOW), repairs)
     assert run_id == found.run_id and NOW == found.at
-    assert same(document, write(dialect(name), found))
-    again = read(dialect(name), document, Source(EXAMPLES[name][0], NOW), Repairs(), state)
-    assert same(document, write(dialect(name), again))
+    assert same_json(document, write(dialect(name), found))
+    again = decode_document(dialect(name), document, Source(EXAMPLES[name][0], NOW), Repairs(), state)
+    assert same_json(document, write(dialect(name), again))

@@ -10,7 +10,7 @@ import pytest
 from leftoff.protocols.document_draft import Source, State
 from leftoff.protocols.document_text import MOST_BYTES, read_document
 from leftoff.protocols.loose_values import MOST_LINES, Rejected, Repairs, TooNew, meaning, read_time
-from leftoff.protocols.protocol import read
+from leftoff.protocols.protocol import decode_document
 from leftoff.protocols.registry import dialect, recognise
 from tests.dialects.examples import BMAD, CLAUDE, SITEBUILDER
 
@@ -25,7 +25,7 @@ def parse(text: str | bytes, name: str = "x.json") -> tuple[dict[str, Any], list
 
 def decoded(name: str, document: dict[str, Any], path: str = "x.json") -> tuple[State, list[str]]:
     repairs = Repairs()
-    return read(dialect(name), document, Source(path, DAY), repairs), repairs.lines
+    return decode_document(dialect(name), document, Source(path, DAY), repairs), repairs.lines
 
 
 def test_keys_that_are_there_twice() -> None:

@@ -42,7 +42,7 @@ class Hooks(Face):
         about = {"session_id": SESSION, "cwd": str(self.folder), "hook_event_name": name}
         call = hook.HookCall("claude")
         with mock.patch.multiple(hook, HOOK_S=60, LAST_S=60):
-            return hook.run_hook(call, json.dumps({**about, **more}).encode())
+            return hook.process_hook(call, json.dumps({**about, **more}).encode())
 
     def complaints(self) -> str:
         """What went wrong, which an agent is never told."""

@@ -20,7 +20,7 @@ from leftoff.model.words import UNFINISHED
 from leftoff.python import run_buffer
 from leftoff.store import rows
 from leftoff.store import server_connection as connection
-from leftoff.store.base import Store
+from leftoff.store.base import SqlStore
 from leftoff.store.postgres import PostgresStore
 
 STEP_S = 0.02
@@ -38,7 +38,7 @@ def be_a_machine(number: int, lease_s: float) -> None:
 def take_the_fences_away() -> None:
     """The check before a commit; commits of one statement, which check it themselves, are not made."""
     commit.Guard.check = lambda *_: None  # type: ignore[method-assign]
-    PostgresStore.commit = Store.commit  # type: ignore[method-assign]
+    PostgresStore.commit = SqlStore.commit  # type: ignore[method-assign]
 
 
 def drive(run: leftoff.Run, number: int, steps: int) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import leftoff
-from leftoff.store.base import Store, View
+from leftoff.store.base import SqlStore, View
 from tests.crash.verdict import check
 from tests.postgres.machine import HOLD
 from tests.postgres.proxy import Proxy
@@ -173,7 +173,7 @@ class Machine:
             assert ["over"] == self.said[-1], self._errors.read_text()[-2000:]
 
 
-def cut_off(machine: Machine, store: Store) -> str:
+def cut_off(machine: Machine, store: SqlStore) -> str:
     """Cut a machine off at the end of a step, and let it come back when somebody else has done that step: the commit
     that it makes then is too late for certain. The run that it was."""
     machine.hold.touch()
@@ -188,7 +188,7 @@ def cut_off(machine: Machine, store: Store) -> str:
     return run_id
 
 
-def steps_of(store: Store, run_id: str) -> list[tuple[str | None, int]]:
+def steps_of(store: SqlStore, run_id: str) -> list[tuple[str | None, int]]:
     """The steps of a run as they were committed, and at which epoch it was by then."""
 
     def look(view: View) -> list[tuple[str | None, int]]:

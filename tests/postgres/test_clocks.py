@@ -8,7 +8,7 @@ from time import monotonic
 import pytest
 
 from leftoff.engine.lease import state
-from leftoff.engine.project import open_store
+from leftoff.engine.project import open_store_at
 from leftoff.engine.run_info import list_info
 from leftoff.engine.run_info import run_info as one
 from leftoff.host import Process
@@ -22,7 +22,7 @@ HOURS = pytest.mark.parametrize("hours", [-5, 0, 5])
 
 @pytest.fixture
 def store(url: str) -> Iterator[PostgresStore]:
-    store = open_store(url)
+    store = open_store_at(url)
     assert isinstance(store, PostgresStore)
     yield store
     store.close()

@@ -11,7 +11,7 @@ import leftoff
 from leftoff.errors import Conflict, Invalid, NotFound, StoreUnavailable
 from leftoff.host import this_process
 from leftoff.store import store_copy as transfer
-from leftoff.store.base import Store, Tx, View
+from leftoff.store.base import SqlStore, Tx, View
 from leftoff.store.blobs import CHUNK
 from leftoff.store.postgres import PostgresStore, PostgresView
 from leftoff.store.rows import BlobRow, Holder
@@ -25,7 +25,7 @@ LONG = "k" * 4000 + "/"  # longer than an index of PostgreSQL can hold
 
 
 @pytest.fixture
-def embedded(tmp_path: Path) -> Iterator[Store]:
+def embedded(tmp_path: Path) -> Iterator[SqlStore]:
     """A store with everything in it that a store can have."""
     store = SqliteStore(str(tmp_path / "source" / ".leftoff"))
     fill(store)
@@ -40,7 +40,7 @@ def remote(url: str, tmp_path: Path) -> Iterator[PostgresStore]:
     store.close()
 
 
-def test_logs_go_with_it(embedded: Store, remote: PostgresStore, url: str, tmp_path: Path) -> None:
+def test_logs_go_with_it(embedded: SqlStore, remote: PostgresStore, url: str, tmp_path: Path) -> None:
     """From files beside a store into rows, from rows to rows, and back into files."""
     path = Path(embedded.folder) / "attempts" / "x" / "log"
     path.parent.mkdir(parents=True)
@@ -95,7 +95,7 @@ def test_a_server_does_not_end_a_snapshot_while_a_large_file_is_copied(
     target.close()
 
 
-def fill(store: Store) -> None:
+def fill(store: SqlStore) -> None:
     for name in ("run-1", "run-2"):
         scribe = Scribe(store, name)
         refer(scribe, "f", b"blob of " + name.encode() * 40_000)
@@ -116,14 +116,14 @@ def fill(store: Store) -> None:
     store.write(lambda tx: tx.trash(trashed.run, AT))
 
 
-def everything(store: Store) -> dict[str, object]:
+def everything(store: SqlStore) -> dict[str, object]:
     def look(view: View) -> dict[str, object]:
         return {name: sorted(table_rows(view, name, None, 10_000), key=repr) for name in TABLES}
 
     return store.read(look)
 
 
-def test_there_and_back(embedded: Store, remote: PostgresStore, tmp_path: Path) -> None:
+def test_there_and_back(embedded: SqlStore, remote: PostgresStore, tmp_path: Path) -> None:
     """Every row and every blob, with the same ids, numbers and history; and work goes on from there."""
     done = copy_store(embedded, remote)
     assert everything(embedded) == everything(remote)
@@ -143,7 +143,7 @@ def test_there_and_back(embedded: Store, remote: PostgresStore, tmp_path: Path) 
     again.close()
 
 
-def test_cut_short_at_any_write(embedded: Store, remote: PostgresStore) -> None:
+def test_cut_short_at_any_write(embedded: SqlStore, remote: PostgresStore) -> None:
     """Nobody sees a run of it before it is complete; done again, it begins again."""
     write, left = remote.write, 0
 
@@ -167,7 +167,7 @@ def test_cut_short_at_any_write(embedded: Store, remote: PostgresStore) -> None:
     assert everything(embedded) == everything(remote)
 
 
-def test_how_far_it_is(embedded: Store, remote: PostgresStore) -> None:
+def test_how_far_it_is(embedded: SqlStore, remote: PostgresStore) -> None:
     """It is told of how many rows how many are there."""
     told: list[tuple[int, int]] = []
     copy_store(embedded, remote, lambda table, rows, total: told.append((rows, total)))
@@ -177,7 +177,7 @@ def test_how_far_it_is(embedded: Store, remote: PostgresStore) -> None:
     assert 0 <= total - rows[-1] <= len(OWN_FACTS) + 1  # what a store says of itself is not copied
 
 
-def test_a_source_that_moved_since(embedded: Store, remote: PostgresStore) -> None:
+def test_a_source_that_moved_since(embedded: SqlStore, remote: PostgresStore) -> None:
     """What was copied of it before is thrown away."""
 
     def cut(table: str, rows: int, total: int) -> None:
@@ -192,7 +192,7 @@ def test_a_source_that_moved_since(embedded: Store, remote: PostgresStore) -> No
 
 
 def test_a_report_while_rows_are_copied(
-    embedded: Store, remote: PostgresStore, url: str, tmp_path: Path
+    embedded: SqlStore, remote: PostgresStore, url: str, tmp_path: Path
 ) -> None:
     """It waits, as long as it may: the server acknowledges nothing that the copy does not have."""
     copy_store(embedded, remote)
@@ -211,7 +211,7 @@ def test_a_report_while_rows_are_copied(
     back.close()
 
 
-def test_a_target_with_runs(embedded: Store, remote: PostgresStore) -> None:
+def test_a_target_with_runs(embedded: SqlStore, remote: PostgresStore) -> None:
     """Is not written into."""
     Scribe(remote, "mine")
     with pytest.raises(Invalid, match="has runs already"):
@@ -226,7 +226,7 @@ def test_nothing_to_copy(remote: PostgresStore, tmp_path: Path) -> None:
     assert not remote.exists()
 
 
-def test_not_while_somebody_drives(embedded: Store, remote: PostgresStore) -> None:
+def test_not_while_somebody_drives(embedded: SqlStore, remote: PostgresStore) -> None:
     """What they commit would be in the old store only."""
     row = embedded.read(lambda view: view.find_run("run-1"))
     assert row is not None

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from leftoff.engine.project import local_folder, open_store
+from leftoff.engine.project import local_folder, open_store_at
 from leftoff.errors import StoreUnavailable
 from leftoff.host import Process, started, this_process
 from leftoff.store.base import Tx
@@ -113,7 +113,7 @@ def test_a_long_log_is_there_whole(project: Path, url: str, tmp_path: Path) -> N
     done = call("store", "copy", url, copied["LEFTOFF_STORE"], cwd=project, **copied)  # type: ignore[arg-type]
     assert 0 == done.code, done
     assert expected == call("logs", "r", cwd=project, **copied).out  # type: ignore[arg-type]
-    store = open_store(url)
+    store = open_store_at(url)
     store.sweep()
     assert [] == store.check()["problems"]
     assert len(expected) == sum(map(len, store.load_blob(sha256(expected.encode()).digest())))
@@ -130,7 +130,7 @@ def test_a_long_log_is_there_whole(project: Path, url: str, tmp_path: Path) -> N
 def test_a_log_that_is_still_written_elsewhere(project: Path, url: str, process: Process, told: str) -> None:
     """It is said where it is; it is not gone."""
     assert 0 == call("start", "work", "--run-id", "r", "--steps", "a", cwd=project, LEFTOFF_STORE=url).code
-    store = open_store(url)
+    store = open_store_at(url)
 
     def work(tx: Tx) -> None:
         row = tx.find_run("r")
@@ -147,7 +147,7 @@ def test_a_log_that_is_still_written_elsewhere(project: Path, url: str, process:
 
 def test_hooks_of_an_agent(project: Path, url: str) -> None:
     """A session's run is on the server; what its hooks remember lies in the folder of this machine."""
-    opened = open_store(url)
+    opened = open_store_at(url)
     assert opened.folder == local_folder(url) == local_folder(url.replace("@", ":geheim@", 1))
     session = Session(project, "s-1")  # which takes the time it needs: no machine is too slow for it
     session.env = {"LEFTOFF_STORE": url}

@@ -11,7 +11,7 @@ from leftoff.clock import Clock
 from leftoff.engine import project
 from leftoff.files import make_folder
 from leftoff.operations import store_upkeep
-from leftoff.store.base import Store
+from leftoff.store.base import SqlStore
 from leftoff.store.postgres import PostgresStore
 from tests.parity.operations import Case
 from tests.parity.playing import Face
@@ -40,9 +40,9 @@ class Servers:
     def __init__(self, server: Server, name: str) -> None:
         self.wanted = False
         self.made: dict[str, str] = {}
-        self._server, self._name, self._open = server, name, project.open_store
+        self._server, self._name, self._open = server, name, project.open_store_at
 
-    def open(self, location: str, clock: Clock | None = None) -> Store:
+    def open(self, location: str, clock: Clock | None = None) -> SqlStore:
         if not self.wanted or "://" in location or "leftoff-" in location:  # of what is looked at aside
             return self._open(location, clock)
         name = self.made.setdefault(location, f"{self._name}-{len(self.made)}")

@@ -298,7 +298,7 @@ def test_who_was_followed_is_fenced_off(store: PostgresStore) -> None:
     with pytest.raises(StaleEpoch):
         commit(store, head, changes, Terms(AT, Guard(epoch=old)))
     with pytest.raises(StaleEpoch):
-        leases.beat(store, scribe.run, "run-1", old, AT)
+        leases.renew_lease(store, scribe.run, "run-1", old, AT)
     scribe.verify()
 
 

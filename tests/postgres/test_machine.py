@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from leftoff.engine.project import open_store
+from leftoff.engine.project import open_store_at
 from leftoff.store.store_copy import copy_store
 from tests.model.rules_data import DataRules
 from tests.model.rules_life import LifeRules
@@ -45,7 +45,7 @@ def test_never_disagrees(server: Server, monkeypatch: pytest.MonkeyPatch, part: 
         def copy(self, old: Path, new: Path) -> None:
             """The files of the project, and the store as a backup of it has it: nobody drives a run there."""
             shutil.copytree(old, new)
-            source, target = open_store(self.location(old)), open_store(self.location(new))
+            source, target = open_store_at(self.location(old)), open_store_at(self.location(new))
             if source.exists():
                 copy_store(source, target, others_write=True)
             source.close()

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import leftoff
-from leftoff.engine.project import open_store
+from leftoff.engine.project import open_store_at
 from tests.crash.harness import require_root
 from tests.crash.verdict import Violation
 from tests.postgres.machines import Machine, Network, ProxyLine, cut_off, judge
@@ -42,7 +42,7 @@ def play(lines: list[ProxyLine], url: str, folder: Path, *broken: str) -> None:
     one, is killed in a step, and the second has to do the rest."""
     steps = 4
     fill(url, len(lines), steps)
-    store = open_store(url)
+    store = open_store_at(url)
     machines: dict[int, Machine] = {}
 
     def begin(number: int, *, holds: bool = False) -> Machine:
@@ -102,7 +102,7 @@ def four(net: Network, server: Server, folder: Path, runs: int, *broken: str) ->
     steps = 10
     url = server.url("four")
     fill(url, runs, steps)
-    store = open_store(url)
+    store = open_store_at(url)
     machines = [Machine(net.line(n, "four"), folder / f"m{n}", n, "3", str(steps), *broken) for n in range(4)]
     try:
         machines[3].wait_for(lambda: len(machines[3].said) > 6, "it finishes nothing")

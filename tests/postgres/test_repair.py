@@ -11,11 +11,11 @@ import psycopg
 import pytest
 
 import leftoff
-from leftoff.engine.project import open_store
+from leftoff.engine.project import open_store_at
 from leftoff.errors import Corrupt, LeaseHeld, NotFound, StaleEpoch
 from leftoff.store import repair
 from leftoff.store.integrity import inspect
-from leftoff.store.server_location import Place
+from leftoff.store.server_location import ServerPlace
 from leftoff.store.store_copy import copy_store, table_rows
 from tests.cli.command import call
 from tests.damage import store as samples
@@ -77,7 +77,7 @@ def sample(tmp_path_factory: pytest.TempPathFactory) -> Sample:
 @pytest.fixture
 def place(sample: Sample, url: str) -> Iterator[str]:
     """A copy of the sample on the server."""
-    source, target = open_store(str(sample.path)), open_store(url)
+    source, target = open_store_at(str(sample.path)), open_store_at(url)
     copy_store(source, target)
     source.close()
     target.close()
@@ -86,7 +86,7 @@ def place(sample: Sample, url: str) -> Iterator[str]:
 
 def tamper(server: Server, url: str, sql: str) -> None:
     """Change rows behind leftoff's back, without a word of the server."""
-    options = f'-c search_path="{Place(url).schema}" -c session_replication_role=replica'
+    options = f'-c search_path="{ServerPlace(url).schema}" -c session_replication_role=replica'
     for word, here in _WORDS.items():
         sql = sql.replace(word, here)
     with psycopg.connect(server.url(), options=options) as conn:
@@ -95,7 +95,7 @@ def tamper(server: Server, url: str, sql: str) -> None:
 
 
 def asked(server: Server, url: str, sql: str) -> list[Any]:
-    with psycopg.connect(server.url(), options=f'-c search_path="{Place(url).schema}"') as conn:
+    with psycopg.connect(server.url(), options=f'-c search_path="{ServerPlace(url).schema}"') as conn:
         return conn.execute(sql.encode()).fetchall()
 
 

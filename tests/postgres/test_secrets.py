@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl, quote, urlsplit
 
 import pytest
 
-from leftoff.engine.project import open_store
+from leftoff.engine.project import open_store_at
 from leftoff.errors import StoreUnavailable
 from tests.cli.command import LEFTOFF, call, environment
 from tests.postgres.server import MAKE_LOCKED, USER, Server
@@ -72,16 +72,16 @@ def test_steps_do_not_get_it(project: Path, locked: str) -> None:
 
 def test_the_file_is_private(project: Path, locked: str) -> None:
     """What other processes are given opens the same store; the file is their owner's alone."""
-    store = open_store(locked)
+    store = open_store_at(locked)
     passed_on = store.location
     path = Path(dict(parse_qsl(urlsplit(passed_on).query))["secrets"])
     assert 0o600 == path.stat().st_mode & 0o777
-    again = open_store(passed_on)
+    again = open_store_at(passed_on)
     assert (store.name, store.folder, passed_on) == (again.name, again.folder, again.location)
     assert not again.exists()  # it was let in
     path.unlink()
     with pytest.raises(StoreUnavailable) as caught:
-        open_store(passed_on)
+        open_store_at(passed_on)
     assert str(path) in caught.value.message
     store.close()
     again.close()

@@ -7,18 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from leftoff.engine.project import open_store
+from leftoff.engine.project import open_store_at
 from leftoff.errors import Conflict
 from leftoff.host import Process, scope, this_process
-from leftoff.store.base import Store
+from leftoff.store.base import SqlStore
 from leftoff.store.rows import Holder
 from leftoff.store.store_copy import copy_store
 from tests.contract.scribe import AT, Scribe
 
 
 @pytest.fixture
-def store(url: str) -> Iterator[Store]:
-    store = open_store(url)
+def store(url: str) -> Iterator[SqlStore]:
+    store = open_store_at(url)
     yield store
     store.close()
 
@@ -30,21 +30,21 @@ def twin() -> Holder:
     return Holder("process", process, None, "twin", AT)
 
 
-def driven(store: Store) -> Scribe:
+def driven(store: SqlStore) -> Scribe:
     scribe = Scribe(store)
     store.write(lambda tx: tx.put_lease(scribe.run, 1, twin()))
     return scribe
 
 
-def test_its_runs_are_not_copied_away(store: Store, tmp_path: Path) -> None:
+def test_its_runs_are_not_copied_away(store: SqlStore, tmp_path: Path) -> None:
     """What it commits meanwhile would be in the old store only."""
     driven(store)
     with pytest.raises(Conflict, match="driven by twin"):
-        copy_store(store, open_store(str(tmp_path / ".leftoff")))
+        copy_store(store, open_store_at(str(tmp_path / ".leftoff")))
 
 
 @pytest.mark.damages_store
-def test_its_run_is_not_repaired(store: Store) -> None:
+def test_its_run_is_not_repaired(store: SqlStore) -> None:
     """It would go on from what is not so any more."""
     scribe = driven(store)
     store.write(lambda tx: tx.note("UPDATE run SET title = 'x' WHERE run = $1", (scribe.run,)))

@@ -46,7 +46,7 @@ def resumed(folder: Path) -> sessions.SessionRun:
         session = sessions.AgentSession(
             project, Who("s1", "claude", None), "main", driven=False, anywhere=False
         )
-        return sessions.resume(session)
+        return sessions.resume_session(session)
 
 
 def judged(taken: sessions.SessionRun) -> tuple[str, int]:

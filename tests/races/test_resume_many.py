@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from leftoff.engine.opening import Opening, open_run, start_new_run
-from leftoff.engine.project import open_store
+from leftoff.engine.project import open_store_at
 from leftoff.errors import LeaseHeld
 from leftoff.host import Process
 from tests.contract.rules.transactions import in_threads
@@ -18,7 +18,7 @@ STORES = 20  # each a connection or more; several machines take turns with one
 
 def race(location: str, machines: int) -> None:
     """Nobody waits for long, one epoch is given, and it is the one that commits."""
-    stores = [open_store(location) for _ in range(min(STORES, machines))]
+    stores = [open_store_at(location) for _ in range(min(STORES, machines))]
     start_new_run(stores[0], Opening("nightly", run_id="r", steps=["a"]), AT, scrubber=None)
     won: list[int] = []
     refused: list[LeaseHeld] = []

@@ -129,7 +129,7 @@ def test_old_driver_cannot_beat(driver: Child, store: SqliteStore, head: Head) -
     driver.kill()
     drive(store)
     with pytest.raises(StaleEpoch):
-        lease.beat(store, head.run, "run-1", 1, 0)
+        lease.renew_lease(store, head.run, "run-1", 1, 0)
 
 
 def test_two_cannot_both_follow(driver: Child, store: SqliteStore) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from leftoff.cli.options import parse, spec_of
+from leftoff.cli.options import parse_words, spec_of
 from tests.cli.command import call, succeed
 from tests.unit.test_docs import ROOT, blocks
 
@@ -38,7 +38,7 @@ def test_the_unit_of_systemd(tmp_path: Path) -> None:
     assert ["Unit", "Service", "Install"] == unit.sections()
     command, verb, *words = shlex.split(unit["Service"]["ExecStart"])
     assert ("%h/.local/bin/leftoff", "supervise") == (command, verb)
-    assert parse(spec_of(verb), words).restart
+    assert parse_words(spec_of(verb), words).restart
     assert ("process", "on-failure") == (unit["Service"]["KillMode"], unit["Service"]["Restart"])
     if shutil.which("systemd-analyze") is not None:
         here = text.replace("%h/pages", str(tmp_path)).replace(command, str(Path(sys.executable)))

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from leftoff.engine.find import Target, resolve
 from leftoff.errors import Ambiguous, LeftoffError, NoCheckpoint, NotFound, Pruned
 from leftoff.model.words import UNFINISHED
-from leftoff.store.base import Store, View
+from leftoff.store.base import SqlStore, View
 from leftoff.store.rows import RunRow
 from leftoff.store.sqlite import SqliteStore
 from tests.contract.scribe import Scribe
@@ -59,7 +59,7 @@ RUNS = [
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SqlStore]:
     store = SqliteStore(str(tmp_path_factory.mktemp("refs") / ".leftoff"))
     for known in RUNS:
         _write(store, known)
@@ -67,7 +67,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
     store.close()
 
 
-def _write(store: Store, known: Known) -> None:
+def _write(store: SqlStore, known: Known) -> None:
     scribe = Scribe(store, known.run_id, workflow=known.workflow)
     columns = {
         "workflow": known.workflow,
@@ -200,7 +200,7 @@ REFS = st.lists(st.tuples(MARKS, PIECES), min_size=1, max_size=3).map(
 )
 
 
-def found_by(store: Store, text: str) -> tuple[str, int | None] | type[LeftoffError]:
+def found_by(store: SqlStore, text: str) -> tuple[str, int | None] | type[LeftoffError]:
     def current(view: View) -> RunRow:
         row = view.find_run("r2")
         assert row is not None
@@ -214,26 +214,26 @@ def found_by(store: Store, text: str) -> tuple[str, int | None] | type[LeftoffEr
 
 
 @given(REFS.filter(bool) | st.tuples(PIECES, MARKS, PIECES).map("".join).filter(bool))
-def test_a_ref_names_what_the_rules_say(store: Store, text: str) -> None:
+def test_a_ref_names_what_the_rules_say(store: SqlStore, text: str) -> None:
     """Whatever is written, it names what the rules say, or fails as they say: nothing else is tried."""
     assert expected(text) == found_by(store, text)
 
 
 @pytest.mark.parametrize("base", ["", "r1@", "r1~", "migration@", "#42~", "@", "nope@", "abcd@"])
-def test_every_word_alone_and_behind_a_run(store: Store, base: str) -> None:
+def test_every_word_alone_and_behind_a_run(store: SqlStore, base: str) -> None:
     """The same for each of the words, alone, as a version, and behind what names no run."""
     refs = [base + word for word in WORDS if base + word]
     assert {ref: expected(ref) for ref in refs} == {ref: found_by(store, ref) for ref in refs}
 
 
 @pytest.mark.parametrize("seq", ["2", "4", "5", "004"])
-def test_a_pruned_version_says_what_is_left(store: Store, seq: str) -> None:
+def test_a_pruned_version_says_what_is_left(store: SqlStore, seq: str) -> None:
     """A version that is gone is not another one: it says so, and names its neighbours."""
     with pytest.raises(Pruned, match=r"is gone: it was pruned. Still there around it: (r1@1, )?(r1@3, )?r1@"):
         resolve(store, f"r1@{seq}")
 
 
-def test_candidates_are_listed(store: Store) -> None:
+def test_candidates_are_listed(store: SqlStore) -> None:
     """A REF that could be several checkpoints lists them."""
     with pytest.raises(Ambiguous) as caught:
         resolve(store, "abcd")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from leftoff.engine.settings import load, parse
+from leftoff.engine.settings import load, parse_settings
 from leftoff.errors import Invalid
 
 EVERYTHING = """
@@ -132,7 +132,7 @@ def test_read_once_per_version_of_the_file(tmp_path: Path) -> None:
 def test_unknown_words(text: str, message: str, hint: str) -> None:
     """A section or key that does not exist is named with its line and the nearest right word."""
     with pytest.raises(Invalid) as caught:
-        parse(text)
+        parse_settings(text)
     assert caught.value.message.startswith(f"leftoff.{message}")
     assert hint in caught.value.hint
 
@@ -164,7 +164,7 @@ def test_unknown_words(text: str, message: str, hint: str) -> None:
 def test_wrong_values(text: str, message: str, hint: str) -> None:
     """A value of the wrong kind is named with its line, its setting and an example of a right one."""
     with pytest.raises(Invalid) as caught:
-        parse(text)
+        parse_settings(text)
     assert caught.value.message.startswith(f"leftoff.{message}")
     assert hint in caught.value.hint
 
@@ -182,7 +182,7 @@ def test_wrong_values(text: str, message: str, hint: str) -> None:
 def test_bad_toml(text: str, place: str) -> None:
     """What is not TOML is named with line and column."""
     with pytest.raises(Invalid, match="this is not TOML") as caught:
-        parse(text)
+        parse_settings(text)
     assert caught.value.message.startswith(place)
 
 
@@ -201,7 +201,7 @@ def test_bad_toml(text: str, place: str) -> None:
 def test_durations(written: str, seconds: float) -> None:
     """A duration is a number of seconds, or a number with its unit."""
     text = f"[heartbeat]\ninterval = 0.1\nquiet = 0.2\nstalled = {written}"
-    assert seconds == parse(text).heartbeat.stalled
+    assert seconds == parse_settings(text).heartbeat.stalled
 
 
 @pytest.mark.parametrize(
@@ -210,7 +210,7 @@ def test_durations(written: str, seconds: float) -> None:
 )  # fmt: skip
 def test_sizes(written: str, size: int) -> None:
     """A size is a number of bytes, or a number with its unit, decimal or binary."""
-    found = parse(f"[capture]\nmax_file = {written}").capture.max_file
+    found = parse_settings(f"[capture]\nmax_file = {written}").capture.max_file
     assert size == found
     assert int is type(found)
 

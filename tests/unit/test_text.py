@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leftoff.cli.screen import Column, crop, cropped, facts, fold, line_width, plain, table, wrapped
+from leftoff.cli.screen import Column, crop, cropped, facts, fold, lay_out_table, line_width, plain, wrapped
 from leftoff.cli.text import (
     clean,
     clean_lines,
@@ -117,7 +117,7 @@ def test_tables_keep_to_the_width(rows: list[tuple[list[tuple[str, str]], ...]],
     """A table of anything fits; so do facts."""
     heads = [Column("RUN", least=8), Column("TITLE", rank=2, least=6), Column("WHEN", right=True)]
     cells = [list(row) for row in rows]
-    assert all(line_width(line) <= room for line in table(heads, cells, room))
+    assert all(line_width(line) <= room for line in lay_out_table(heads, cells, room))
     pairs = [("name", row[0]) for row in rows]
     assert all(line_width(line) <= room for line in facts(pairs, room))
 
@@ -130,7 +130,7 @@ def test_the_least_important_column_goes_first() -> None:
         Column("STEP", rank=2, least=20),
     ]
     row = [[("r" * 28, "")], [("t" * 40, "")], [("s" * 40, "")]]
-    wide, narrow = table(heads, [row], 80), table(heads, [row], 60)
+    wide, narrow = lay_out_table(heads, [row], 80), lay_out_table(heads, [row], 60)
     assert ["RUN", "TITLE", "STEP"] == "".join(text for text, _ in wide[0]).split()
     assert ["RUN", "TITLE"] == "".join(text for text, _ in narrow[0]).split()
     assert "r" * 28 in "".join(text for text, _ in narrow[1])

@@ -30,7 +30,7 @@ from leftoff.operations.run_reports import (
     save_checkpoint,
     set_variables,
 )
-from leftoff.store.base import Store, Tx
+from leftoff.store.base import SqlStore, Tx
 from leftoff.store.rows import RunRow
 from leftoff.testing import FakeClock
 
@@ -68,7 +68,7 @@ class Night:
         self.project = Project(str(folder), clock=self.clock, say=lambda text: None)
 
     @property
-    def store(self) -> Store:
+    def store(self) -> SqlStore:
         return self.project.store
 
     def wait(self, ms: int) -> Night:

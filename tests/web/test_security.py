@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from leftoff.engine.settings import Caller
-from leftoff.web.page_server import secrets_of
+from leftoff.web.page_server import page_secrets
 from leftoff.web.served import PageLimits, serve_folders
 from tests.cli.runs import started
 from tests.web.client import HOST, TOKEN, Client, serving
@@ -183,7 +183,7 @@ def test_a_session_is_of_what_is_served(tmp_path: Path, monkeypatch: pytest.Monk
     def key(*folders: str, token: str = "one", read_only: bool = True) -> Any:
         monkeypatch.setenv("LEFTOFF_WEB_TOKEN", token)
         projects = serve_folders([str(tmp_path / folder) for folder in folders])
-        return secrets_of(Caller(), projects, read_only=read_only)["key"]
+        return page_secrets(Caller(), projects, read_only=read_only)["key"]
 
     assert key("a", "b") == key("b", "a")
     assert 4 == len({key("a"), key("a", "b"), key("a", read_only=False), key("a", token="two")})

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from leftoff.errors import BadDefinition, NotFound
-from leftoff.workflow.definition import Approval, Foreach, Requires, Step, Workflow
+from leftoff.workflow.definition import Approval, Foreach, Requires, StepDefinition, Workflow
 from leftoff.workflow.durations import Retries
-from leftoff.workflow.parse_definition import load, parse, review
+from leftoff.workflow.parse_definition import load_definition, parse_definition, review
 
 STORY = """\
 name: dev-story
@@ -71,18 +71,18 @@ steps:
 @pytest.fixture
 def story() -> Workflow:
     """The whole example."""
-    return parse(STORY, "flow.yaml")
+    return parse_definition(STORY, "flow.yaml")
 
 
-def step(workflow: Workflow, path: str) -> Step:
+def step(workflow: Workflow, path: str) -> StepDefinition:
     found = workflow.find(path)
     assert found is not None
     return found
 
 
-def one(text: str) -> Step:
+def one(text: str) -> StepDefinition:
     """A workflow of a single step, given by its keys."""
-    return parse(f"steps:\n  - id: a\n    {text}\n", "flow.yaml").steps[0]
+    return parse_definition(f"steps:\n  - id: a\n    {text}\n", "flow.yaml").steps[0]
 
 
 def test_the_top(story: Workflow) -> None:
@@ -97,7 +97,7 @@ def test_the_top(story: Workflow) -> None:
 
 def test_what_is_left_out() -> None:
     """Only `steps` is needed: the name is the file's, and four run at once."""
-    workflow = parse("steps: [{id: a, run: 'true'}]", "jobs/nightly.build.yaml")
+    workflow = parse_definition("steps: [{id: a, run: 'true'}]", "jobs/nightly.build.yaml")
     assert ("nightly.build", 4, {}, ()) == (
         workflow.name,
         workflow.max_parallel,
@@ -175,7 +175,7 @@ steps:
     steps:
       - {id: pick, needs: [one/build, only, build], run: a}
 """
-    workflow = parse(text, "f")
+    workflow = parse_definition(text, "f")
     assert ("one/build",) == step(workflow, "one/test").needs
     assert ("one/build", "one/only", "build") == step(workflow, "two/pick").needs
 
@@ -205,7 +205,7 @@ def test_defaults_are_for_what_works(story: Workflow) -> None:
     assert 7 * 86400 == step(story, "sign-off").timeout
     assert step(story, "review-by-hand").timeout is None
     assert Retries(0) == step(story, "sign-off").retries == step(story, "review-by-hand").retries
-    workflow = parse("defaults: {timeout: 1s}\nsteps: [{id: a, approval: Go?}]", "f")
+    workflow = parse_definition("defaults: {timeout: 1s}\nsteps: [{id: a, approval: Go?}]", "f")
     assert workflow.steps[0].timeout is None
 
 
@@ -218,7 +218,7 @@ steps:
   - {id: a, run: b}
   - {id: c, run: b, shell: sh, env: {A: 2}, cwd: y, checkpoint: true, idempotent: true, on_failure: stop}
 """
-    a, c = parse(text, "f").steps
+    a, c = parse_definition(text, "f").steps
     assert ("zsh", {"A": "1"}, "x", False, (), False, "ask") == (
         a.shell,
         a.env,
@@ -288,7 +288,7 @@ def test_checkpoints(story: Workflow) -> None:
 def test_where_items_come_from(text: str, wanted: Foreach) -> None:
     """A list, a variable, a pattern, a file's lines, a command's lines."""
     text = f"vars: {{pdfs: []}}\nsteps: [{{id: a, run: 'echo {{{{ item }}}}', foreach: {text}}}]"
-    found = parse(text, "f").steps[0]
+    found = parse_definition(text, "f").steps[0]
     assert (wanted, "item") == (found.foreach, found.item_name)
 
 
@@ -298,12 +298,14 @@ def test_where_items_come_from(text: str, wanted: Foreach) -> None:
 )
 def test_a_condition_is_always_a_template(text: str, wanted: str) -> None:
     """Braces around a condition may be left out."""
-    assert wanted == parse(f"vars: {{n: 1}}\nsteps: [{{id: a, when: {text}}}]", "f").steps[0].when
+    assert wanted == parse_definition(f"vars: {{n: 1}}\nsteps: [{{id: a, when: {text}}}]", "f").steps[0].when
 
 
 def test_scalars_are_taken_as_they_are_written() -> None:
     """Where text is wanted a number, a version or a truth value is that text."""
-    found = parse("steps: [{id: 007, run: true, title: 1.10, env: {A: yes, B: null, C: ''}}]", "f").steps[0]
+    found = parse_definition(
+        "steps: [{id: 007, run: true, title: 1.10, env: {A: yes, B: null, C: ''}}]", "f"
+    ).steps[0]
     assert ("007", "true", "1.10") == (found.id, found.run, found.title)
     assert {"A": "yes", "B": "null", "C": ""} == found.env
 
@@ -329,7 +331,9 @@ def test_key_facts_are_json(story: Workflow) -> None:
 )
 def test_key_facts_tell_changes(before: str, after: str, same: bool) -> None:
     """What a step does is in them; how it is called and how often it is tried is not."""
-    first, second = (parse(f"steps: [{{id: s, {text}}}]", "f").steps[0] for text in (before, after))
+    first, second = (
+        parse_definition(f"steps: [{{id: s, {text}}}]", "f").steps[0] for text in (before, after)
+    )
     assert same == (first.key_facts() == second.key_facts())
 
 
@@ -337,7 +341,7 @@ def test_a_file(tmp_path: Path) -> None:
     """Read from disk, under the name that was given."""
     path = tmp_path / "é.yaml"
     path.write_text("steps: [{id: a, run: echo ü}]")
-    workflow = load(str(path))
+    workflow = load_definition(str(path))
     assert (str(path), "é", "echo ü") == (workflow.path, workflow.name, workflow.steps[0].run)
 
 
@@ -345,7 +349,7 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     """Exit 3: no such file; a folder is none either."""
     for path in (tmp_path / "nothing.yaml", tmp_path, tmp_path / "nothing" / "x.yaml"):
         with pytest.raises(NotFound) as caught:
-            load(str(path))
+            load_definition(str(path))
         assert str(path) in caught.value.message
 
 
@@ -354,7 +358,7 @@ def test_a_file_that_is_no_text(tmp_path: Path) -> None:
     path = tmp_path / "flow.yaml"
     path.write_bytes(b"name: x\n# \xc3\xa9 \xff\n")
     with pytest.raises(BadDefinition, match=r"flow.yaml:2:5: not UTF-8 text"):
-        load(str(path))
+        load_definition(str(path))
 
 
 def test_a_file_that_is_too_large(tmp_path: Path) -> None:
@@ -362,13 +366,13 @@ def test_a_file_that_is_too_large(tmp_path: Path) -> None:
     path = tmp_path / "flow.yaml"
     path.write_bytes(b"#" * (10 * 2**20 + 1))
     with pytest.raises(BadDefinition, match="too large"):
-        load(str(path))
+        load_definition(str(path))
 
 
 def test_many_steps() -> None:
     """A long file is read in full; a chain is as long as it is."""
     text = "steps:\n" + "".join(f"  - {{id: s{n}, run: echo {n}}}\n" for n in range(2_000))
-    workflow = parse(text, "f")
+    workflow = parse_definition(text, "f")
     assert 2_000 == len(list(workflow.leaves()))
     assert ("s1998",) == workflow.steps[-1].needs
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from leftoff.errors import BadDefinition
-from leftoff.workflow.parse_definition import parse
+from leftoff.workflow.parse_definition import parse_definition
 
 
 def wrong(text: str, **given: object) -> BadDefinition:
     with pytest.raises(BadDefinition) as caught:
-        parse(text, "flow.yaml", given=given)
+        parse_definition(text, "flow.yaml", given=given)
     return caught.value
 
 
@@ -362,7 +362,7 @@ def test_depth_of_phases() -> None:
     inner = "{id: a, run: x}"
     for _ in range(20):
         inner = f"{{id: p, steps: [{inner}]}}"
-    assert 1 == len(list(parse(f"steps: [{inner}]", "f").leaves()))
+    assert 1 == len(list(parse_definition(f"steps: [{inner}]", "f").leaves()))
     for _ in range(20):
         inner = f"{{id: p, steps: [{inner}]}}"
     assert "nested too deep" in wrong(f"steps: [{inner}]").message

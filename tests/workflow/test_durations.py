@@ -67,11 +67,11 @@ def test_a_hundred_years_are_enough() -> None:
 )
 def test_for_people(seconds: float, text: str) -> None:
     """At most two units that follow each other."""
-    assert text == durations.text(seconds)
+    assert text == durations.duration_text(seconds)
 
 
 @given(st.integers(min_value=0, max_value=10**9))
 def test_what_people_read_can_be_written(seconds: int) -> None:
     """The text of a duration is a duration itself, less what it leaves out."""
-    back = durations.seconds(durations.text(seconds))
+    back = durations.seconds(durations.duration_text(seconds))
     assert 0 <= seconds - back < 3600 * 24

@@ -6,11 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leftoff.workflow.definition import Graph, cycle
-from leftoff.workflow.parse_definition import parse
+from leftoff.workflow.parse_definition import parse_definition
 
 
 def graph(text: str) -> Graph:
-    return Graph(parse(text, "f"))
+    return Graph(parse_definition(text, "f"))
 
 
 def test_one_after_the_other() -> None:
@@ -95,7 +95,7 @@ def test_any_order_that_is_one(wanted: list[list[int]]) -> None:
         f"- {{id: s{n}, needs: [{', '.join(sorted({f's{m}' for m in needs if m < size and m > n}))}], run: x}}"
         for n, needs in enumerate(wanted)
     ]
-    workflow = parse("steps:\n" + "\n".join(steps), "f")
+    workflow = parse_definition("steps:\n" + "\n".join(steps), "f")
     found = Graph(workflow)
     assert [] == cycle(workflow)
     assert sorted(found.leaves) == sorted(path for batch in found.batches() for path in batch)

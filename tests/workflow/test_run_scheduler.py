@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leftoff.workflow.definition import Graph
-from leftoff.workflow.parse_definition import parse
+from leftoff.workflow.parse_definition import parse_definition
 from leftoff.workflow.scheduler import Scheduler
 
 ENDS = ("completed", "failed", "skipped", "later", "block", "wait")
@@ -57,7 +57,7 @@ class Play:
     """Feeds a scheduler with random outcomes, and looks over its shoulder."""
 
     def __init__(self, text: str, most: int | None, draw: Any) -> None:
-        self.workflow = parse(text, "flow.yaml")
+        self.workflow = parse_definition(text, "flow.yaml")
         self.graph = Graph(self.workflow)
         self.scheduler = Scheduler(self.workflow, self.graph, most)
         self.scheduler.restore({})
@@ -150,7 +150,7 @@ steps:
 
 
 def scheduler(text: str, most: int | None = None) -> Scheduler:
-    workflow = parse(f"name: w\n{text}", "w.yaml")
+    workflow = parse_definition(f"name: w\n{text}", "w.yaml")
     made = Scheduler(workflow, Graph(workflow), most)
     made.restore({})
     return made
@@ -168,7 +168,7 @@ def test_what_waits_for_a_person_holds_no_place() -> None:
 
 def test_a_later_life_starts_where_the_last_one_ended() -> None:
     """Ended leaves stay ended, failed ones are due again, what waits still waits."""
-    workflow = parse(f"name: w\n{CHAIN}", "w.yaml")
+    workflow = parse_definition(f"name: w\n{CHAIN}", "w.yaml")
     plan = Scheduler(workflow, Graph(workflow))
     plan.restore({"a": "completed", "b": "failed"})
     assert ["b"] == plan.due(0)
@@ -197,7 +197,7 @@ def test_batches_are_complete_when_all_in_them_ended() -> None:
 
 def test_what_is_done_again_goes_before_what_needs_it() -> None:
     """Steps between them that are done do not let the later one begin; what waits for a person does not hold it up."""
-    workflow = parse(f"name: w\n{CHAIN}", "w.yaml")
+    workflow = parse_definition(f"name: w\n{CHAIN}", "w.yaml")
     plan = Scheduler(workflow, Graph(workflow))
     plan.restore({"a": "pending", "b": "completed"})
     assert ["a"] == plan.due(0)
@@ -210,7 +210,7 @@ def test_what_is_done_again_goes_before_what_needs_it() -> None:
 
 def test_what_is_not_to_be_done_now_holds_up_nobody() -> None:
     """Of several steps that are named, those wait for each other, and for no other."""
-    workflow = parse(f"name: w\n{CHAIN}", "w.yaml")
+    workflow = parse_definition(f"name: w\n{CHAIN}", "w.yaml")
     for only, due in (({"a", "c"}, ["a"]), ({"c"}, ["c"])):
         plan = Scheduler(workflow, Graph(workflow))
         plan.only = frozenset(only)

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from leftoff.errors import BadDefinition, BadTemplate
-from leftoff.workflow.parse_definition import parse
+from leftoff.workflow.parse_definition import parse_definition
 from leftoff.workflow.templates import Templates
 from tests.cli.command import call, succeed
 from tests.workflow.flows import lines, path_with_leftoff, run
@@ -353,7 +353,7 @@ def test_refused(name: str) -> None:
     assert hint in caught.value.hint
     indented = "".join(f"      {row}\n" for row in script.split("\n"))
     with pytest.raises(BadDefinition) as refused:
-        parse(f"vars: {{x: y}}\nsteps:\n  - id: a\n    run: |\n{indented}", "f.yaml")
+        parse_definition(f"vars: {{x: y}}\nsteps:\n  - id: a\n    run: |\n{indented}", "f.yaml")
     assert refused.value.message.startswith(f"f.yaml:{int(line) + 4}:{int(column) + 6}:{what}")
     assert hint in refused.value.hint
 
@@ -362,14 +362,14 @@ def test_refused_in_the_run_only() -> None:
     """Whether a value is a number, or a list that comes from outside, is known when the step starts."""
     text = "vars: {x: y, files: [a]}\nsteps:\n  - id: a\n    run: echo "
     for line in ("$(({{ x }} + 1))", "'{{ files[0] }}'", "{{ x }}.md", '"{{ x }}"'):
-        parse(text + json.dumps(line)[1:-1].replace('\\"', '"') + "\n", "f.yaml")
+        parse_definition(text + json.dumps(line)[1:-1].replace('\\"', '"') + "\n", "f.yaml")
     for value in ("a b", "a[$(touch pwned)]", ""):
         with pytest.raises(BadTemplate, match="not a whole number") as caught:
             shell("echo $(({{ x }} + 1))", value)
         assert "| int" in caught.value.hint
     for line in ("'{{ files }}'", "{{ files }}.md"):
         with pytest.raises(BadDefinition, match=r"f\.yaml:4:\d+: a list "):
-            parse(text + line + "\n", "f.yaml")
+            parse_definition(text + line + "\n", "f.yaml")
     with pytest.raises(BadTemplate, match="step: run, line 3: a value in `…`"):
         shell("{% for y in [x] %}\n\necho `{{ y }}`{% endfor %}")
     with pytest.raises(BadTemplate, match="NUL"):
@@ -416,7 +416,7 @@ def test_which_shells(which: Any, supported: bool) -> None:
     with pytest.raises(BadTemplate, match="hands values to shells only") as caught:
         shell("x({{ x }})", shell=which)
     with pytest.raises(BadDefinition, match=r"f\.yaml:5:12: leftoff hands values to shells only") as refused:
-        parse(
+        parse_definition(
             f"vars: {{x: y}}\nsteps:\n  - id: a\n    shell: {json.dumps(which)}\n    run: x({{{{ x }}}})\n",
             "f.yaml",
         )

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from leftoff.errors import BadDefinition
-from leftoff.workflow.parse_definition import parse, review
+from leftoff.workflow.parse_definition import parse_definition, review
 
 NOT_SET = "Give it under `vars` or with --var, or name it where an earlier step sets it."
 
@@ -15,7 +15,7 @@ NOT_SET = "Give it under `vars` or with --var, or name it where an earlier step 
 def told(text: str, *given: str) -> list[str]:
     """The problems of a text, a line each; none where it is right."""
     try:
-        parse(text, "flow.yaml", given=given)
+        parse_definition(text, "flow.yaml", given=given)
     except BadDefinition as error:
         lines = error.message.split("\n")
         return [f"{lines[0]}. {error.hint}"] if len(lines) == 1 else lines

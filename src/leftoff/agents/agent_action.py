@@ -12,7 +12,7 @@ from leftoff.errors import Invalid, NotFound
 from leftoff.host import python
 from leftoff.workflow import actions
 from leftoff.workflow.actions import Action, Command, exchange
-from leftoff.workflow.definition import Step, Workflow
+from leftoff.workflow.definition import StepDefinition, Workflow
 from leftoff.workflow.templates import Templates, is_template
 from leftoff.workflow.yaml_source import Problems
 
@@ -23,7 +23,9 @@ class Agent(Action):
     def __init__(self, project: str) -> None:
         self.project = project
 
-    def command(self, step: Step, templates: Templates, values: dict[str, Any], folder: str) -> Command:
+    def command(
+        self, step: StepDefinition, templates: Templates, values: dict[str, Any], folder: str
+    ) -> Command:
         about = step.agent or {}
         settings = Project(self.project).settings
         custom = settings.parsed("agents", custom_agents)
@@ -36,7 +38,7 @@ class Agent(Action):
         )
         return Command(python("leftoff.agents.agent_step"), exchange(given, folder))
 
-    def _prompt(self, step: Step, templates: Templates, values: dict[str, Any]) -> str:
+    def _prompt(self, step: StepDefinition, templates: Templates, values: dict[str, Any]) -> str:
         about = step.agent or {}
         if about.get("prompt"):
             return templates.render(about["prompt"], values, f"{step.path}: prompt")
@@ -55,7 +57,7 @@ class Agent(Action):
         return found if isinstance(found, dict) and "message" in found else {}
 
 
-def _names(step: Step) -> list[str]:
+def _names(step: StepDefinition) -> list[str]:
     """The agents of a step, in the order in which they are tried."""
     about = step.agent or {}
     given = about.get("agents") or [about.get("agent")]
@@ -95,4 +97,4 @@ def _readable(path: Any, project: str, made: list[str]) -> bool:
 def prepare_agents(workflow: Workflow, project: str, prompts: bool) -> None:
     """Raise what is wrong with agent steps, and make them executable."""
     check_agents(workflow, project, prompts=prompts)
-    actions.register("agent", Agent(project))
+    actions.register_action("agent", Agent(project))

@@ -176,7 +176,7 @@ def _offered(session: AgentSession) -> RunRow | None:
     return project.store.read(lambda view: sessions.offered_run(view, session.branch, project.at))
 
 
-def resume(session: AgentSession) -> SessionRun:
+def resume_session(session: AgentSession) -> SessionRun:
     """Give the session its own run, or else the one that nobody works on, unless the verdict refuses that. If the run
     moves meanwhile, it is judged again."""
     from leftoff.engine.find import until_unmoved

@@ -38,7 +38,7 @@ class _TooLong(BaseException):
     """The hook has taken too long: the store hangs, or the event is a lot of work. The event is in the spool."""
 
 
-def run_hook(call: HookCall, data: bytes) -> bytes:
+def process_hook(call: HookCall, data: bytes) -> bytes:
     """Record an event and return what to print."""
     folder, event = "", None
     try:
@@ -106,7 +106,7 @@ def _answer(project: Project, folder: str, delivery: Delivery, name: str) -> byt
     from leftoff.agents import hook_answers
 
     if name:
-        found = sessions.resume(session)
+        found = sessions.resume_session(session)
         is_told = found.run is not None or found.offered is not None
         answer = (
             hook_answers.context(event.raw, hook_answers.told_at_resume(session, found)) if is_told else b""

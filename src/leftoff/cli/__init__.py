@@ -27,7 +27,7 @@ def as_process(args: list[str]) -> None:
             signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
-def end(code: int) -> NoReturn:
+def end_process(code: int) -> NoReturn:
     """End the process, at once if nothing waits for its end: an orderly shutdown costs as much as half a start."""
     if "atexit" not in sys.modules and "threading" not in sys.modules:
         try:

@@ -77,10 +77,10 @@ def run_hook(args: Args, ctx: Context) -> int:
         raise Usage(f"There are no hooks for {args.rest[0]!r}.", hint=f"One of {', '.join(AGENTS)}.")
     if sys.stdin.isatty():
         raise Usage("`leftoff hook` reads an event on stdin.", hint="`leftoff install claude` sets it up.")
-    from leftoff.agents.hook_process import HookCall, run_hook
+    from leftoff.agents.hook_process import HookCall, process_hook
 
     call = HookCall(args.rest[0], anywhere=args.user, project=args.project, store=args.store)
-    answer = run_hook(call, sys.stdin.buffer.read())
+    answer = process_hook(call, sys.stdin.buffer.read())
     try:
         sys.stdout.buffer.write(answer)
         sys.stdout.buffer.flush()

@@ -7,7 +7,7 @@ import sys
 
 from leftoff import host
 from leftoff.cli.context import Context
-from leftoff.cli.options import COMMON, SAME, VERBS, load_verb, parse, spec_of
+from leftoff.cli.options import COMMON, SAME, VERBS, load_verb, parse_words, spec_of
 from leftoff.cli.text import clean, columns, discard, out, printable, safe_json
 from leftoff.clock import SYSTEM, ago
 from leftoff.errors import MOST_LISTED, BadDefinition, LeftoffError, NotFound, StoreUnavailable, Usage
@@ -62,7 +62,7 @@ def _run(words: list[str]) -> int:
         from leftoff.cli.help_verbs import explain
 
         return explain(verb, as_json="--json" in options)
-    args = parse(spec_of(verb), rest)
+    args = parse_words(spec_of(verb), rest)
     ctx = Context(args)
     try:
         return load_verb(verb)(args, ctx)

@@ -44,7 +44,7 @@ from leftoff.operations.runs import info_of, target
 from leftoff.operations.workflow_runs import (
     Execution,
     RunRequest,
-    check_agents,
+    check_step_agents,
     definition_of_twin,
     foresee_run,
 )
@@ -73,7 +73,7 @@ def run_run(args: Args, ctx: Context) -> int:
             raise
         workflow, doubts = known, []
     if args.check or args.graph:
-        check_agents(ctx.project, workflow)
+        check_step_agents(ctx.project, workflow)
         return _show_definition(args, ctx, workflow, doubts)
     positive(args.max_parallel, "--max-parallel")
     request = RunRequest(
@@ -299,7 +299,7 @@ def resume(ctx: Context, request: ResumeRequest, answers: Answers | None = None)
     answers = answers or Answers()
     while True:
         verdict = resuming.judge_to_resume(project, caller, request)
-        checks = resuming.workflow_of(verdict)
+        checks = resuming.workflow_checks_of(verdict)
         # The driver reports a changed definition.
         if not take_answers(verdict, answers, person, ("definition.changed",) if checks is not None else ()):
             if ctx.args.json:

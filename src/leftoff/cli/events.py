@@ -17,7 +17,7 @@ from collections.abc import Callable
 from typing import Any, TextIO
 
 from leftoff.cli.context import Context
-from leftoff.cli.screen import Region, columns_of, cropped, rows_of
+from leftoff.cli.screen import Region, cropped, rows_of, terminal_columns
 from leftoff.cli.text import Line, clean, clean_lines, discard, printable, say, step_name, tidy
 from leftoff.clock import Clock, iso
 from leftoff.engine.approvals import ask_again, how
@@ -483,7 +483,7 @@ class LiveDisplay(Observer):
         now = self._clock.monotonic()
         if not self._over and now - self._at >= GAP_S:
             self._at = now
-            columns = columns_of(self._stream)
+            columns = terminal_columns(self._stream)
             below = live_page(self._known, now, columns - 1, rows_of(self._stream))
             self._region.draw(self._taken(), below, columns)
 
@@ -491,7 +491,7 @@ class LiveDisplay(Observer):
         """Erase the lines at the bottom; what scrolled stays."""
         if not self._over:
             self._over = True
-            self._region.draw(self._taken(), [], columns_of(self._stream))
+            self._region.draw(self._taken(), [], terminal_columns(self._stream))
 
     def _add(self, lines: list[Line]) -> None:
         self._above += lines

@@ -11,7 +11,7 @@ from difflib import get_close_matches
 from textwrap import indent
 
 from leftoff.cli.context import Context
-from leftoff.cli.options import COMMON, DAILY, GROUPS, SAME, VERBS, Args, read_data, spec_of, wrapped
+from leftoff.cli.options import COMMON, DAILY, GROUPS, SAME, VERBS, Args, labelled_text, read_data, spec_of
 from leftoff.cli.text import out
 from leftoff.errors import NotFound, Usage
 from leftoff.model.codec import text
@@ -84,7 +84,7 @@ def _overview(every: bool) -> str:
             lines += ["", f"{title}:", *rows(name for name, (of, _) in VERBS.items() if of == group)]
         return "\n".join([*lines, "", "`leftoff help VERB` explains one, with examples."])
     others = ", ".join(name for name in VERBS if name not in DAILY)
-    lines += ["", "Every day:", *rows(DAILY), "", "All others:", wrapped("  ", others), ""]
+    lines += ["", "Every day:", *rows(DAILY), "", "All others:", labelled_text("  ", others), ""]
     lines += [
         "`leftoff help VERB` explains one verb, with examples; `help --all` lists all.",
         "New here? `leftoff demo` shows in ten seconds what it does.",

@@ -9,7 +9,7 @@ from typing import Any
 
 from leftoff.cli.context import Context
 from leftoff.cli.options import Args, json_or_file, read_text
-from leftoff.cli.screen import Region, columns_of
+from leftoff.cli.screen import Region, terminal_columns
 from leftoff.cli.text import clean, columns
 from leftoff.clock import ago
 from leftoff.engine.run_states import FsckReport
@@ -171,7 +171,7 @@ def run_store(args: Args, ctx: Context) -> int:
         def tell(table: str, rows: int, total: int) -> None:
             if region is not None:
                 line = f"copying {table}: {rows:,} of {total:,} rows"
-                region.draw([], [[(line, "")]], columns_of(sys.stderr))
+                region.draw([], [[(line, "")]], terminal_columns(sys.stderr))
 
         done = copy_all(ctx.project, places[0], places[1], tell)
         runs, rows = done["copied"]["run"], sum(done["copied"].values())

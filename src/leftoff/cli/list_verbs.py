@@ -8,7 +8,7 @@ from typing import Any
 
 from leftoff.cli.context import Context
 from leftoff.cli.options import Args, positive
-from leftoff.cli.screen import Column, Region, Screen, facts, rows_of, table, wrapped
+from leftoff.cli.screen import Column, Region, Screen, facts, lay_out_table, rows_of, wrapped
 from leftoff.cli.text import Line, clean, clean_lines, columns, size, step_name
 from leftoff.clock import ago, lasted, millis
 from leftoff.engine.run_info import RunInfo
@@ -35,7 +35,7 @@ def run_status(args: Args, ctx: Context) -> int:
         other = "--watch" if args.watch else "--json"
         raise args.spec.wrong(f"--markdown and {other} cannot be combined.")
     if args.markdown:
-        from leftoff.protocols.sitebuilder import table as table_of
+        from leftoff.protocols.sitebuilder import status_table as table_of
 
         ctx.out(clean_lines(table_of(ctx.project.store, ctx.project.now, ctx.project.limits)))
         return 0
@@ -208,7 +208,7 @@ def run_list(runs: Sequence[RunInfo], screen: Screen, sizes: dict[str, int] | No
     elastic = [Column("RUN", least=30), Column("TITLE", rank=2, least=12), Column("BRANCH", rank=3, least=6)]
     heads = [*elastic, Column("STATUS"), Column("PROGRESS"), Column("STEP", rank=4, least=10)]
     heads += [Column(name, right=True) for name in (*size_head, "UPDATED")]
-    return table(heads, cells, screen.columns)
+    return lay_out_table(heads, cells, screen.columns)
 
 
 def _waits(run: RunInfo) -> bool:

@@ -86,10 +86,10 @@ class Spec(NamedTuple):
         rows = [(o.name + (f" {o.metavar}" if o.metavar else ""), o.help) for o in self.options]
         rows += [(name + (f" {var}" if var else ""), text) for name, (var, text) in COMMON.items()]
         wide = max(len(left) for left, _ in rows)
-        listed = "\n".join(wrapped(f"  {left:<{wide}}  ", right) for left, right in rows)
-        about = "\n\n".join(wrapped("", part) for part in self.about.split("\n\n"))
+        listed = "\n".join(labelled_text(f"  {left:<{wide}}  ", right) for left, right in rows)
+        about = "\n\n".join(labelled_text("", part) for part in self.about.split("\n\n"))
         shown = f"\n\nexamples:\n{self.examples}" if self.examples else ""
-        usage = wrapped("usage: ", self.line(space="\xa0")).replace(
+        usage = labelled_text("usage: ", self.line(space="\xa0")).replace(
             "\xa0", " "
         )  # no line break between these
         return f"{usage}\n\n{about}\n\noptions:\n{listed}{shown}"
@@ -127,7 +127,7 @@ def _read_option(line: str) -> Opt:
     return Opt(name, metavar or None, help, many, choices, needed, filled, greedy)
 
 
-def wrapped(left: str, right: str) -> str:
+def labelled_text(left: str, right: str) -> str:
     """Text beside its label, on as many lines as it takes."""
     from textwrap import wrap
 
@@ -157,7 +157,7 @@ def attribute(name: str) -> str:
     return name.lstrip("-").replace("-", "_")
 
 
-def parse(spec: Spec, words: list[str]) -> Args:
+def parse_words(spec: Spec, words: list[str]) -> Args:
     """The options and positionals of a verb; ``Usage`` says what is wrong and what would be right."""
     args = Args(spec)
     known: dict[str, Any] = {opt.name: opt for opt in spec.options}

@@ -38,7 +38,7 @@ class Screen:
         self.now = now
         colours = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
         self.fancy = stream.isatty() and colours
-        self.columns = columns_of(stream) if self.fancy else 0
+        self.columns = terminal_columns(stream) if self.fancy else 0
 
     def when(self, ms: int) -> str:
         """Return ``2 min ago`` for a person, the exact time for a file."""
@@ -56,7 +56,7 @@ class Screen:
         return captured.get()
 
 
-def columns_of(stream: TextIO) -> int:
+def terminal_columns(stream: TextIO) -> int:
     """Return the terminal's width: COLUMNS, else what the terminal reports, else 80."""
     given = os.environ.get("COLUMNS", "")
     if given.isascii() and given.isdigit() and 0 < int(given) < 10_000:
@@ -219,7 +219,7 @@ class Column(NamedTuple):
     right: bool = False
 
 
-def table(columns: list[Column], rows: list[list[Line]], room: int) -> list[Line]:
+def lay_out_table(columns: list[Column], rows: list[list[Line]], room: int) -> list[Line]:
     """Return a table of cells within ``room`` columns, without empty columns.
 
     The least important columns are left out first, then the widest elastic ones shrink. The rest is cut off.

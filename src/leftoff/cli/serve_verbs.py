@@ -49,7 +49,7 @@ def run_serve(args: Args, ctx: Context) -> int:
         folders = [find_project(given=folder) for folder in args.rest] or [ctx.project.folder]
         projects = served.serve_folders(folders, args.store)
     options = served.PageOptions(
-        **page_server.secrets_of(ctx.caller, projects, read_only=args.read_only),
+        **page_server.page_secrets(ctx.caller, projects, read_only=args.read_only),
         hosts=tuple(args.allow_host),
         base=base,
         read_only=args.read_only,

@@ -27,7 +27,7 @@ from leftoff.host import ALIVE
 from leftoff.model.changes import ChangeSet, counts_of
 from leftoff.model.ids import quote_part, slug
 from leftoff.model.words import STEP_ENDED, UNFINISHED
-from leftoff.store.base import Store, Tx, View
+from leftoff.store.base import SqlStore, Tx, View
 from leftoff.store.rows import Holder, RunRow
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ def close_turn(row: RunRow, changes: ChangeSet) -> None:
         changes.delete("run", OPEN_TURN)
 
 
-def close_cut_off(store: Store, tx: Tx, row: RunRow, changes: ChangeSet, at: int) -> None:
+def close_cut_off(store: SqlStore, tx: Tx, row: RunRow, changes: ChangeSet, at: int) -> None:
     """Close a turn that was cut off, because a step of its run was reported: now the steps say what is left. If an
     agent is working on the turn, it stays open."""
     turn = AgentTurn(Reader(store, tx, row.run, row.run_id), row, changes, at)
@@ -167,7 +167,7 @@ def close_cut_off(store: Store, tx: Tx, row: RunRow, changes: ChangeSet, at: int
         close_turn(row, changes)
 
 
-def drop_talk(store: Store, ended: list[RunRow]) -> None:
+def drop_talk(store: SqlStore, ended: list[RunRow]) -> None:
     """Delete the runs of sessions that only talked: all turns ended well, nothing was changed and nothing failed."""
     for row in ended:
         if row.workflow == SESSION and is_spent(row) and not sum(counts_of(row.counts).values()):
@@ -175,7 +175,7 @@ def drop_talk(store: Store, ended: list[RunRow]) -> None:
                 store.remove(row.run, partial(_need_talk, store, row))
 
 
-def _need_talk(store: Store, row: RunRow, view: View) -> None:
+def _need_talk(store: SqlStore, row: RunRow, view: View) -> None:
     """Raise ``Conflict`` if a run has anything but talk, or is not completed any more."""
     reader, there = Reader(store, view, row.run, row.run_id), view.run_row(row.run)
     is_talk = not set(reader.collections()) - {"run", "turn", "file", "context"} and all(
@@ -189,7 +189,7 @@ def _need_talk(store: Store, row: RunRow, view: View) -> None:
 # -- a session that continues in another run
 
 
-def move_turn(store: Store, tx: Tx, session: str, run: int, at: int) -> list[RunRow]:
+def move_turn(store: SqlStore, tx: Tx, session: str, run: int, at: int) -> list[RunRow]:
     """Move the open turn of a session to the run that it has started or taken.
 
     The session's automatic run, if it has no steps, is completed. Its turn, its file records and its lease go to the
@@ -203,7 +203,7 @@ def move_turn(store: Store, tx: Tx, session: str, run: int, at: int) -> list[Run
     return [row for row in found if row is not None]
 
 
-def _move(store: Store, tx: Tx, row: RunRow, run: int, at: int) -> None:
+def _move(store: SqlStore, tx: Tx, row: RunRow, run: int, at: int) -> None:
     there = tx.run_row(run)
     assert there is not None
     reader = Reader(store, tx, row.run, row.run_id)

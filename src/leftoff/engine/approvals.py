@@ -26,7 +26,7 @@ from leftoff.model.changes import ChangeSet
 from leftoff.model.codec import sha256, text
 from leftoff.model.ids import shown_step, step_word
 from leftoff.model.words import FINISHED, STEP_ENDED
-from leftoff.store.base import Store, Tx, View
+from leftoff.store.base import SqlStore, Tx, View
 from leftoff.store.rows import RunRow
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ class PendingApproval:
     """The record of a step, and what was asked. ``offered``: every option that does not reject.
     ``approving``: what approving could mean."""
 
-    def __init__(self, store: Store, view: View, row: RunRow, step: str) -> None:
+    def __init__(self, store: SqlStore, view: View, row: RunRow, step: str) -> None:
         reader = Reader(store, view, row.run, row.run_id)
         found = reader.value("step", step)
         if found is None:
@@ -177,7 +177,7 @@ def _meant(choice: str | None, approving: Sequence[str], options: Sequence[str],
     raise Usage(told, hint=f"Nothing was changed. The options are: {', '.join(options)}.")
 
 
-def waiting(store: Store, view: View, row: RunRow) -> dict[str, PendingApproval]:
+def waiting(store: SqlStore, view: View, row: RunRow) -> dict[str, PendingApproval]:
     """Return the approvals of a run that wait for a decision, by step."""
     out = {}
     for record in view.records(row.run, "approval"):
@@ -220,7 +220,7 @@ class StepDecided(NamedTuple):
 
 
 def record_decision(
-    store: Store,
+    store: SqlStore,
     find: Find,
     step: str,
     decision: StepDecision,
@@ -282,7 +282,7 @@ def _put_phase(
 
 
 def _put_decision(
-    store: Store,
+    store: SqlStore,
     tx: Tx,
     row: RunRow,
     changes: ChangeSet,
@@ -308,7 +308,9 @@ def _as_asked(found: PendingApproval) -> dict[str, Any]:
     return {"step": found.step, "options": found.options, **known}
 
 
-def _expire(store: Store, tx: Tx, row: RunRow, changes: ChangeSet, found: PendingApproval, at: int) -> Seal:
+def _expire(
+    store: SqlStore, tx: Tx, row: RunRow, changes: ChangeSet, found: PendingApproval, at: int
+) -> Seal:
     changes.put("approval", found.step, {**_as_asked(found), "status": "expired", "at": iso(at)})
     why = f"nobody decided until {found.approval.get('deadline')}"
     said = StepReport("fail", found.step, error=why, kind="rejected", decided=True)
@@ -316,7 +318,7 @@ def _expire(store: Store, tx: Tx, row: RunRow, changes: ChangeSet, found: Pendin
     return Seal("approval", found.step, f"expired: {why}")
 
 
-def expire_due(store: Store, tx: Tx, row: RunRow, changes: ChangeSet, at: int) -> list[str]:
+def expire_due(store: SqlStore, tx: Tx, row: RunRow, changes: ChangeSet, at: int) -> list[str]:
     """Reject what waited past its deadline, inside a transaction of a process that watches the run. Return the
     steps."""
     out = []
@@ -331,7 +333,7 @@ def expire_due(store: Store, tx: Tx, row: RunRow, changes: ChangeSet, at: int) -
 
 
 def clear_blocks(
-    store: Store,
+    store: SqlStore,
     find: Find,
     step: str | None,
     at: int,

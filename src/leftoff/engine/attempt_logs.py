@@ -26,7 +26,7 @@ from leftoff.host import ALIVE, UNKNOWN
 from leftoff.model.changes import counts_of
 from leftoff.model.codec import sha256
 from leftoff.model.ids import quote_part, shown_step, unquote_part, with_item
-from leftoff.store.base import Store, View
+from leftoff.store.base import SqlStore, View
 from leftoff.store.rows import PYTHON_LOGS, Attempt, RunRow
 
 LONGEST_NAME = 200  # bytes of a file's name
@@ -149,7 +149,7 @@ class FoundLogs(NamedTuple):
     unstarted: dict[str, str] = {}
 
 
-def find_logs(store: Store, run: int, run_id: str, choice: Choice, now: int) -> FoundLogs:
+def find_logs(store: SqlStore, run: int, run_id: str, choice: Choice, now: int) -> FoundLogs:
     """Return the wanted logs, in the order of the steps."""
 
     def look(view: View) -> FoundLogs:
@@ -179,7 +179,7 @@ class Failures(NamedTuple):
     logged: bool
 
 
-def failures(store: Store, run: int, run_id: str) -> Failures:
+def failures(store: SqlStore, run: int, run_id: str) -> Failures:
     def look(view: View) -> Failures:
         reader, failed = Reader(store, view, run, run_id), view.leaves(run, "failed", _FAILED)
         rejected = [path for path in failed if is_rejected(reader.record("step", path))]
@@ -198,7 +198,7 @@ def _unstarted(reader: Reader) -> dict[str, str]:
 # -- of commands
 
 
-def _of_commands(store: Store, reader: Reader, row: RunRow, choice: Choice) -> list[AttemptLog]:
+def _of_commands(store: SqlStore, reader: Reader, row: RunRow, choice: Choice) -> list[AttemptLog]:
     view = reader.view
     attempts = [each for each in view.attempts(row.run) if choice.has(each.step)]
     if choice.step is not None and not attempts:
@@ -221,7 +221,7 @@ def _of_commands(store: Store, reader: Reader, row: RunRow, choice: Choice) -> l
     return out
 
 
-def _path(store: Store, view: View, attempt: Attempt) -> str | None:
+def _path(store: SqlStore, view: View, attempt: Attempt) -> str | None:
     """Return the path of an attempt's log. One of another machine is first written as the store has it."""
     if not attempt.log:
         return None
@@ -251,7 +251,7 @@ def _need_step(view: View, row: RunRow, step: str) -> None:
 # -- of Python code
 
 
-def python_log(store: Store, run_id: str, step: str, number: int) -> str:
+def python_log(store: SqlStore, run_id: str, step: str, number: int) -> str:
     """Return where the log of an attempt of Python code at a step is."""
     return os.path.join(attempts_folder(store, run_id), PYTHON_LOGS, _file_name(step), str(number))
 
@@ -262,7 +262,7 @@ def _file_name(step: str) -> str:
     return name if len(name.encode()) <= LONGEST_NAME else sha256(step.encode()).hexdigest()
 
 
-def _of_python(store: Store, reader: Reader, row: RunRow, choice: Choice) -> list[AttemptLog]:
+def _of_python(store: SqlStore, reader: Reader, row: RunRow, choice: Choice) -> list[AttemptLog]:
     folder = os.path.join(attempts_folder(store, row.run_id), PYTHON_LOGS)
     names = set(os.listdir(folder)) if os.path.isdir(folder) else set()
     if not names and not counts_of(row.counts)["failed"]:

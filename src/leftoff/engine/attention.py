@@ -26,7 +26,7 @@ from leftoff.host import GONE
 from leftoff.model.changes import ChangeSet, counts_of
 from leftoff.model.ids import shown_step
 from leftoff.model.words import FINISHED, UNFINISHED, in_words
-from leftoff.store.base import Store, Tx, View
+from leftoff.store.base import SqlStore, Tx, View
 from leftoff.store.rows import RunRow
 
 # -- an overview
@@ -90,7 +90,7 @@ def unfinished_runs(view: View, now: int, where: dict[str, Any]) -> list[tuple[R
 
 
 def glance(
-    store: Store, view: View, row: RunRow, why: str | None, now: int, limits: tuple[int, int]
+    store: SqlStore, view: View, row: RunRow, why: str | None, now: int, limits: tuple[int, int]
 ) -> Glance:
     """Return an unfinished run as an overview shows it."""
     reader, counts = Reader(store, view, row.run, row.run_id), counts_of(row.counts)
@@ -113,7 +113,7 @@ def glance(
     return Glance(shown, why, questions, failed, rejected, _last_words(store, reader), times)
 
 
-def _last_words(store: Store, reader: Reader) -> str:
+def _last_words(store: SqlStore, reader: Reader) -> str:
     """Return what was said last: by the agent in its last turn, in the newest note, or in the log of what runs."""
     for collection, keys in (("turn", ("said", "prompt")), ("note", ("text",))):
         record = reader.record(collection, reader.view.last_key(reader.run, collection, "", _LAST_KEY))
@@ -177,7 +177,7 @@ class Memory:
         write_private(self.path, [json.dumps(self.runs).encode()], durable=False)
 
 
-def look_for_changes(store: Store, memory: Memory, now: int, limits: tuple[int, int]) -> list[RunChange]:
+def look_for_changes(store: SqlStore, memory: Memory, now: int, limits: tuple[int, int]) -> list[RunChange]:
     """Return what changed since the last look. Update the memory without saving it."""
     if not store.exists():
         return []
@@ -197,7 +197,7 @@ def look_for_changes(store: Store, memory: Memory, now: int, limits: tuple[int, 
     return changes
 
 
-def _expired(store: Store, known: RunInfo, now: int, limits: tuple[int, int]) -> RunInfo:
+def _expired(store: SqlStore, known: RunInfo, now: int, limits: tuple[int, int]) -> RunInfo:
     """Reject what waited past its deadline in a run without a live driver, which would do it itself."""
     if known.status in FINISHED or not known.steps["waiting"] or known.health == "alive":
         return known
@@ -213,7 +213,7 @@ def _expired(store: Store, known: RunInfo, now: int, limits: tuple[int, int]) ->
     return run_info(store, known.row.run, now, limits) or known
 
 
-def _waiting_steps(store: Store, known: RunInfo) -> list[str]:
+def _waiting_steps(store: SqlStore, known: RunInfo) -> list[str]:
     if known.status in FINISHED or not known.steps["waiting"]:
         return []
     return store.read(lambda view: view.leaves(known.row.run, "waiting", 50))

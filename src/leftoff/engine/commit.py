@@ -63,7 +63,7 @@ from leftoff.store.rows import BlobRow, RunRow
 if TYPE_CHECKING:
     from leftoff.engine.find import Find
     from leftoff.model.changes import Change, Scrubber, Spread
-    from leftoff.store.base import Step, Store, Tx, View
+    from leftoff.store.base import SqlStore, Step, Tx, View
 
     # hash, status, ord and leaf, as the store has them; then what it adds to the digest, if that is known
     Row = tuple[Any, ...]
@@ -238,7 +238,7 @@ def need_known(view: View, head: Head, seq: int, digest: bytes) -> None:
 
 
 def commit(
-    store: Store, head: Head, changes: ChangeSet, terms: Terms, *, durable: bool = True
+    store: SqlStore, head: Head, changes: ChangeSet, terms: Terms, *, durable: bool = True
 ) -> Version | None:
     """Make the changes durable. Return the version, or ``None`` if nothing differs and nothing is sealed."""
     version, adopt = commit_apart(store, head, changes, terms, durable=durable)
@@ -247,7 +247,7 @@ def commit(
 
 
 def commit_apart(
-    store: Store, head: Head, changes: ChangeSet, terms: Terms, *, durable: bool = True
+    store: SqlStore, head: Head, changes: ChangeSet, terms: Terms, *, durable: bool = True
 ) -> tuple[Version | None, Callable[[], None]]:
     """Like ``commit``, for callers with threads: the head learns of it when they call the second part."""
     changes, rows = save_blobs(store, changes)
@@ -319,7 +319,7 @@ def set_card(tx: Tx, run: int) -> None:
     tx.set_card(run, columns, card)
 
 
-def save_blobs(store: Store, changes: ChangeSet) -> tuple[ChangeSet, list[BlobRow]]:
+def save_blobs(store: SqlStore, changes: ChangeSet) -> tuple[ChangeSet, list[BlobRow]]:
     """Make blobs of values over 1 MiB, before the transaction that refers to them; return the changes as it has them.
 
     Those that were given keep their bytes: they are read from there until the commit is durable, and it may be tried
@@ -708,7 +708,7 @@ class Reported:
         return {"run_id": self.row.run_id, "seq": self.seq}
 
 
-def beat(store: Store, find: Find, at: int, guard: Guard = NO_GUARD) -> RunRow:
+def beat(store: SqlStore, find: Find, at: int, guard: Guard = NO_GUARD) -> RunRow:
     """Give a sign of life, which makes no version."""
     need_store(store)
 
@@ -722,7 +722,7 @@ def beat(store: Store, find: Find, at: int, guard: Guard = NO_GUARD) -> RunRow:
 
 
 def report(
-    store: Store,
+    store: SqlStore,
     find: Find,
     make: Make,
     terms: Terms,
@@ -747,7 +747,7 @@ def report(
     return store.write(work)
 
 
-def report_in(store: Store, tx: Tx, row: RunRow, make: Make, terms: Terms, changes: ChangeSet) -> Reported:
+def report_in(store: SqlStore, tx: Tx, row: RunRow, make: Make, terms: Terms, changes: ChangeSet) -> Reported:
     """Do the part inside the transaction. ``make`` says how it is sealed."""
     seal = make(tx, row, changes)
     ready, large = save_blobs(
@@ -758,7 +758,7 @@ def report_in(store: Store, tx: Tx, row: RunRow, make: Make, terms: Terms, chang
     return Reported(row, done[0] if done is not None else None)
 
 
-def mark_rewound(store: Store, error: Rewound) -> None:
+def mark_rewound(store: SqlStore, error: Rewound) -> None:
     """Put the record `context/repaired` into a run whose store lost acknowledged versions, so that resuming it asks.
 
     Only the process that made the lost commits knows of them.

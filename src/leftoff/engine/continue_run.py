@@ -42,7 +42,7 @@ from leftoff.model.changes import ChangeSet, Version
 from leftoff.model.codec import sha256
 from leftoff.model.codec import store as encoded
 from leftoff.model.words import FINISHED, RESTORING, STEP_ENDED, STEP_STATUS, UNFINISHED
-from leftoff.store.base import Store, Tx, View
+from leftoff.store.base import SqlStore, Tx, View
 from leftoff.store.follower import Follower
 from leftoff.store.rows import Holder, Record, RunRow
 
@@ -65,7 +65,7 @@ class Started(NamedTuple):
 
 
 def start_run(
-    store: Store,
+    store: SqlStore,
     opening: Opening,
     at: int,
     *,
@@ -112,7 +112,7 @@ def unfinished(view: View, follower: Follower | None, opening: Opening, at: int)
 
 
 def _continue(
-    store: Store, tx: Tx, row: RunRow, opening: Opening, at: int, scrubber: Scrubber | None
+    store: SqlStore, tx: Tx, row: RunRow, opening: Opening, at: int, scrubber: Scrubber | None
 ) -> None:
     """Set the run running again, and add what it does not have yet; nothing that it has is changed."""
     bound = opening.facts.get("session_id")
@@ -120,7 +120,7 @@ def _continue(
 
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
         reader = Reader(store, tx, row.run, row.run_id)
-        put_back(reader, changes, at)
+        put_back_open_steps(reader, changes, at)
         lifecycle.Steps(reader, changes, at).declare(opening.steps)
         for key, value in opening.variables.items():
             if tx.row(row.run, "variable", key) is None:
@@ -152,7 +152,9 @@ class Ending(NamedTuple):
     summary: str | None = None
 
 
-def end_work(store: Store, find: Find, ending: Ending, terms: Terms, scrubber: Scrubber | None) -> EndedWork:
+def end_work(
+    store: SqlStore, find: Find, ending: Ending, terms: Terms, scrubber: Scrubber | None
+) -> EndedWork:
     """Pause or finish a run: its status, a `session_end` checkpoint, its lease freed. A finished run is not paused."""
     left: list[str] = []
     head, dirty = git_head(ending.folder), dirty_paths(ending.folder)
@@ -177,7 +179,7 @@ def end_work(store: Store, find: Find, ending: Ending, terms: Terms, scrubber: S
 
 
 def run_or_start(
-    store: Store,
+    store: SqlStore,
     opening: Opening,
     at: int,
     driver: tuple[Process, str],
@@ -208,12 +210,14 @@ def run_or_start(
     return store.write(work)
 
 
-def go_on(store: Store, row: Find, terms: Terms, scrubber: Scrubber | None, opening: Opening | None) -> None:
+def go_on(
+    store: SqlStore, row: Find, terms: Terms, scrubber: Scrubber | None, opening: Opening | None
+) -> None:
     """Make a run that was found ready to be driven: nothing is in flight any more. ``row``: finds it."""
 
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
         reader = Reader(store, tx, row.run, row.run_id)
-        put_back(reader, changes, terms.at)
+        put_back_open_steps(reader, changes, terms.at)
         if opening is not None:
             lifecycle.Steps(reader, changes, terms.at).declare(opening.steps)
         return None
@@ -221,7 +225,7 @@ def go_on(store: Store, row: Find, terms: Terms, scrubber: Scrubber | None, open
     report(store, row, make, terms, scrubber)
 
 
-def put_back(reader: Reader, changes: ChangeSet, at: int) -> None:
+def put_back_open_steps(reader: Reader, changes: ChangeSet, at: int) -> None:
     """Put into a change set that the run is running, and that what was in flight or failed is to be done.
 
     A turn that an agent's session had not ended was cut off.
@@ -246,7 +250,7 @@ def cut_turn(reader: Reader, changes: ChangeSet, at: int) -> None:
 
 
 def continue_run(
-    store: Store,
+    store: SqlStore,
     request: ResumeRequest,
     terms: Terms,
     *,
@@ -266,7 +270,7 @@ def continue_run(
 
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
         reader = Reader(store, tx, row.run, row.run_id)
-        put_back(reader, changes, at)
+        put_back_open_steps(reader, changes, at)
         if row.card.get("program") is not None:  # nobody is at work before it is started again
             changes.put("run", "status", "paused")
         if session is not None and session != row.session:
@@ -302,7 +306,7 @@ def continue_run(
 # -- back to a version, in place
 
 
-def rollback_to(store: Store, head: Head, seq: int, at: int, *, guard: Guard = NO_GUARD) -> Version:
+def rollback_to(store: SqlStore, head: Head, seq: int, at: int, *, guard: Guard = NO_GUARD) -> Version:
     """Make the run's records what they were at version ``seq``."""
     version = store.write(lambda tx: rollback_in(store, tx, head, seq, at, guard))
     head.adopt(-1, version.seq, int.from_bytes(version.digest, "big"), None)
@@ -319,7 +323,7 @@ def is_back_at(view: View, row: RunRow, seq: int) -> bool:
     return view.row(row.run, "context", DEFINITION) is None and row.card.get("program") is None
 
 
-def rollback_in(store: Store, tx: Tx, head: Head, seq: int, at: int, guard: Guard) -> Version:
+def rollback_in(store: SqlStore, tx: Tx, head: Head, seq: int, at: int, guard: Guard) -> Version:
     """Roll back inside a transaction."""
     target, wanted = proved_version(tx, head.run, head.run_id, seq)
     wanted.pop(("run", RESTORING), None)  # whatever restore was begun then, this one is complete
@@ -363,7 +367,7 @@ def save_present(tx: Tx, head: Head, at: int, guard: Guard) -> None:
 
 
 def go_back(
-    store: Store,
+    store: SqlStore,
     target: Target,
     at: int,
     *,

@@ -15,7 +15,7 @@ from leftoff.engine.lease import ELSEWHERE, gone
 from leftoff.engine.quoting import FROM
 from leftoff.errors import Conflict
 from leftoff.model.changes import Version
-from leftoff.store.base import Store, Tx, View
+from leftoff.store.base import SqlStore, Tx, View
 from leftoff.store.bundle import (
     TemporaryStore,
     check_target,
@@ -43,7 +43,7 @@ class Exported(NamedTuple):
         return {**self._asdict(), "lost": []}  # an export is whole, or fails
 
 
-def export_run(store: Store, row: RunRow, path: str) -> Exported:
+def export_run(store: SqlStore, row: RunRow, path: str) -> Exported:
     """Write a run with its whole history to a file, while others write to the store."""
     full = check_target(path, store.folder)
     with TemporaryDirectory(prefix="leftoff-") as folder:
@@ -53,7 +53,7 @@ def export_run(store: Store, row: RunRow, path: str) -> Exported:
     return Exported(path, row.run_id, counts["checkpoint"], counts["version"], records, counts["blob"], size)
 
 
-def _fill(store: Store, view: View, row: RunRow, folder: str) -> tuple[TemporaryStore, dict[str, int]]:
+def _fill(store: SqlStore, view: View, row: RunRow, folder: str) -> tuple[TemporaryStore, dict[str, int]]:
     """Copy a run into a new temporary store. A server may call this again with another snapshot."""
     bundle = temporary_store(folder)
     try:
@@ -174,12 +174,12 @@ def _has_run(view: View, bundle: Bundle) -> bool:
     )
 
 
-def would_import(store: Store, bundle: Bundle) -> bool:
+def would_import(store: SqlStore, bundle: Bundle) -> bool:
     """Return whether importing would add a run. Nothing is written, not even a store."""
     return not (store.exists() and store.read(lambda view: _has_run(view, bundle)))
 
 
-def import_bundle(store: Store, bundle: Bundle, at: int) -> bool:
+def import_bundle(store: SqlStore, bundle: Bundle, at: int) -> bool:
     """Import a bundle in one transaction, which also notes where the run came from. Return whether there is a new
     run."""
     if not would_import(store, bundle):

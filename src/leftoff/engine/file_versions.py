@@ -27,7 +27,7 @@ from leftoff.engine.redactor import Redactor
 from leftoff.engine.run_reader import Reader
 from leftoff.engine.tracking import MARK
 from leftoff.errors import Corrupt, NotFound, UnsafePath
-from leftoff.store.base import Store, View
+from leftoff.store.base import SqlStore, View
 from leftoff.store.rows import BlobRow
 
 WHY_NOT_KEPT = "Files that hold secrets, and those over [capture] max_file, are only hashed."
@@ -44,7 +44,7 @@ def blob_hash(tagged: object) -> bytes:
         return b""
 
 
-def copy_of(store: Store, about: Mapping[str, Any]) -> BlobRow | None:
+def copy_of(store: SqlStore, about: Mapping[str, Any]) -> BlobRow | None:
     """Return the copy of a file that a record names; ``None`` if none was kept. Raise ``Corrupt`` if it is lost."""
     digest = blob_hash(about.get("hash"))
     row = store.read(lambda view: view.blob(digest))
@@ -54,7 +54,7 @@ def copy_of(store: Store, about: Mapping[str, Any]) -> BlobRow | None:
     return row
 
 
-def has_copy(store: Store, about: Mapping[str, Any], *, whole: bool) -> bool:
+def has_copy(store: SqlStore, about: Mapping[str, Any], *, whole: bool) -> bool:
     """Return whether the store still has the copy that a record names: it may be damaged, or set aside.
 
     ``whole``: read every byte of it, else only the beginning.
@@ -119,7 +119,7 @@ def complete_at(reader: Reader, seq: int) -> str | None:
 class FileThen:
     """A file by its path, or an artifact by its name, at a version of a run."""
 
-    def __init__(self, store: Store, project: str, target: Target, path: str) -> None:
+    def __init__(self, store: SqlStore, project: str, target: Target, path: str) -> None:
         self.store = store
         self.path = path
         self.where = f"{target.row.run_id}@{target.seq}"
@@ -191,7 +191,7 @@ class FileDiff(NamedTuple):
 class FileSide(NamedTuple):
     """One side of a comparison: the records of a version by path or, if ``now``, what is there."""
 
-    store: Store
+    store: SqlStore
     project: str
     name: str
     files: Mapping[str, Any]
@@ -257,7 +257,7 @@ def unified(old: str, new: str, before: str, after: str) -> str:
     return "\n".join([*lines[:MOST_LINES], *([f"… {more} more lines"] if more > 0 else [])])
 
 
-def recorded_text(store: Store, about: Mapping[str, Any]) -> str | None:
+def recorded_text(store: SqlStore, about: Mapping[str, Any]) -> str | None:
     """Return what a file held by its record; ``None`` if that is no text, too long or not kept."""
     content = recorded(about)
     if content.kind == LINK:

@@ -27,7 +27,7 @@ from leftoff.host import ALIVE, Process
 from leftoff.model.changes import Version, counts_of
 from leftoff.model.ids import LEAST, NEVER, Ref, as_word, is_hex, is_id_prefix, parse_ref
 from leftoff.model.words import ROLLBACK_BEGIN, STEP_ENDED, UNFINISHED
-from leftoff.store.base import Store, View
+from leftoff.store.base import SqlStore, View
 from leftoff.store.rows import RunRow
 
 if TYPE_CHECKING:  # the caller looks up its session in modules that import this one
@@ -65,7 +65,9 @@ class Target(NamedTuple):
         return self.version.seq if self.version is not None else self.row.seq
 
 
-def list_runs(store: Store, *, limit: int | None = None, **where: str | Sequence[str] | None) -> list[RunRow]:
+def list_runs(
+    store: SqlStore, *, limit: int | None = None, **where: str | Sequence[str] | None
+) -> list[RunRow]:
     """Return runs by status, workflow, branch, title, issue or session, latest commit first."""
     return store.read(lambda view: view.list_runs(where, limit)) if store.exists() else []
 
@@ -78,7 +80,7 @@ def latest(view: View, where: dict[str, Any]) -> RunRow | None:
     return None
 
 
-def need_store(store: Store, named: str = "") -> None:
+def need_store(store: SqlStore, named: str = "") -> None:
     """Raise if there is no store: without one there is no run, and a report makes none. ``named``: what is meant."""
     if not store.exists():
         what = f"run {named}" if named else "run"
@@ -86,7 +88,7 @@ def need_store(store: Store, named: str = "") -> None:
         raise NotFound(f"There is no {what} here: {store.name} does not exist.", hint=hint)
 
 
-def resolve(store: Store, text: str, current: Current | None = None, choose: Choose = latest) -> Target:
+def resolve(store: SqlStore, text: str, current: Current | None = None, choose: Choose = latest) -> Target:
     """Return the run and version that a REF names. ``current`` finds the run that ``@`` means, ``choose`` the one of
     several runs that a workflow, a title or an issue means."""
     ref = parse_ref(text)
@@ -369,7 +371,7 @@ class Which:
             except NotFound as error:  # the user did not type that name
                 error.hint = f"LEFTOFF_RUN names it: set it to a run, or unset it. {error.hint}"
                 raise
-            over = is_own(row, asking.session) or row.status not in UNFINISHED
+            over = is_own_session(row, asking.session) or row.status not in UNFINISHED
             if not (over and any(one.status in UNFINISHED for one in bound)):
                 return row
         return self._of(bound, f"Session {asking.session}") if bound else self._by_rule(view, asking)
@@ -553,7 +555,7 @@ def _stands_back(view: View, row: RunRow, rule: str) -> bool:
     )
 
 
-def is_own(row: RunRow, session: str | None) -> bool:
+def is_own_session(row: RunRow, session: str | None) -> bool:
     """Return whether a run is the one that a session got by itself."""
     return bool(row.workflow == SESSION and row.session == session)
 

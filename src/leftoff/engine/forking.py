@@ -30,7 +30,7 @@ from leftoff.host import Process, this_process
 from leftoff.model.changes import NO_COUNTS, ChangeSet, Version, blob_stored
 from leftoff.model.codec import payload
 from leftoff.model.codec import store as encoded
-from leftoff.store.base import VALUE_MAX, Store, Tx, View
+from leftoff.store.base import VALUE_MAX, SqlStore, Tx, View
 from leftoff.store.rows import BlobRow
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class ForkRequest(NamedTuple):
 
 
 def fork_version(
-    store: Store, target: Target, wanted: ForkRequest, at: int, driver: tuple[Process, str]
+    store: SqlStore, target: Target, wanted: ForkRequest, at: int, driver: tuple[Process, str]
 ) -> tuple[Head, int, Version]:
     """Return the head of the new run, which ``driver`` drives, its epoch and its first checkpoint."""
     source = target.row
@@ -90,7 +90,7 @@ def fork_version(
     return head, epoch, version
 
 
-def fork_paused(store: Store, target: Target, wanted: ForkRequest, at: int) -> Head:
+def fork_paused(store: SqlStore, target: Target, wanted: ForkRequest, at: int) -> Head:
     """Make a fork that has no driver."""
     driver = (this_process(), "leftoff fork")
     head, epoch, _ = fork_version(store, target, wanted._replace(status="paused"), at, driver)
@@ -99,7 +99,7 @@ def fork_paused(store: Store, target: Target, wanted: ForkRequest, at: int) -> H
 
 
 def copied_records(
-    store: Store, target: Target, branch: str, status: str, at: int, blobs: list[BlobRow]
+    store: SqlStore, target: Target, branch: str, status: str, at: int, blobs: list[BlobRow]
 ) -> list[CopiedRecord]:
     """Return the records to copy, in order, changed where a fork differs. Add the blobs that this needs."""
     row, seq = target.row, target.seq

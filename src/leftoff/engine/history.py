@@ -16,14 +16,15 @@ from leftoff.engine.run_reader import Reader, seen_step
 from leftoff.engine.show import StepsWanted, step_page
 from leftoff.host import ALIVE
 from leftoff.model.changes import NOTHING, Version
+from leftoff.model.codec import same_json
 from leftoff.model.typed import readable
-from leftoff.store.base import Store, View
+from leftoff.store.base import SqlStore, View
 from leftoff.store.rows import RunRow
 
 # -- checkpoints
 
 
-def checkpoints(store: Store, target: Target) -> list[Version]:
+def checkpoints(store: SqlStore, target: Target) -> list[Version]:
     """Return the checkpoints up to the version that the target names, newest first."""
     before = None if target.version is None else target.version.seq + 1
 
@@ -33,7 +34,7 @@ def checkpoints(store: Store, target: Target) -> list[Version]:
     return store.read(work)
 
 
-def refused(store: Store, target: Target, versions: list[Version]) -> set[int]:
+def refused(store: SqlStore, target: Target, versions: list[Version]) -> set[int]:
     """Return the versions that say they cannot be resumed. Only a protocol's document says so."""
     row = target.row
 
@@ -49,7 +50,7 @@ def refused(store: Store, target: Target, versions: list[Version]) -> set[int]:
     return store.read(work)
 
 
-def latest_checkpoint(store: Store, target: Target) -> dict[str, Any] | None:
+def latest_checkpoint(store: SqlStore, target: Target) -> dict[str, Any] | None:
     """Return the newest checkpoint of a run as JSON."""
     newest = store.read(lambda view: view.versions(target.row.run, sealed=True, limit=1))
     return {**newest[0].to_json(), "can_resume": not refused(store, target, newest)} if newest else None
@@ -61,7 +62,7 @@ def nearest_seq(seqs: list[int], seq: int) -> int | None:
     return seqs[at - 1] if at else None
 
 
-def forks(store: Store, run_id: str) -> list[tuple[int, RunRow]]:
+def forks(store: SqlStore, run_id: str) -> list[tuple[int, RunRow]]:
     """Return the runs that were forked from this one, with the seq that each starts from."""
     found = []
     for row in store.read(lambda view: view.list_runs({"forked_from": run_id})):
@@ -151,7 +152,7 @@ def is_among(path: str, paths: Collection[str]) -> bool:
     return any(path == each or each in ("", ".") or path.startswith(f"{each}/") for each in paths)
 
 
-def file_records(store: Store, run: int, run_id: str, seq: int) -> dict[str, Any]:
+def file_records(store: SqlStore, run: int, run_id: str, seq: int) -> dict[str, Any]:
     """Return what a version knows of tracked files and artifacts, by path."""
 
     def look(view: View) -> dict[str, Any]:
@@ -168,7 +169,7 @@ def file_records(store: Store, run: int, run_id: str, seq: int) -> dict[str, Any
     return store.read(look)
 
 
-def diff(store: Store, old: tuple[int, str, int], new: tuple[int, str, int]) -> Diff:
+def diff(store: SqlStore, old: tuple[int, str, int], new: tuple[int, str, int]) -> Diff:
     """Compare two versions, each given as run number, run id and seq."""
 
     def work(view: View) -> Diff:
@@ -187,7 +188,7 @@ def _section(old: Reader, new: Reader, collection: str) -> Section:
     if collection == "variable":  # the head of a spread variable stays the same while its items change
         left = {key: value.plain for key, value in old.values("variable").items()}
         right = {key: value.plain for key, value in new.values("variable").items()}
-        moved = {key for key in right if key in left and not same(left[key], right[key])}
+        moved = {key for key in right if key in left and not same_json(left[key], right[key])}
         return Section(_seen(left, right), _seen(right, left), moved)
     before, after = old.raw(collection), new.raw(collection)
     moved = {key for key, record in after.items() if key in before and before[key].hash != record.hash}
@@ -207,7 +208,7 @@ def _section(old: Reader, new: Reader, collection: str) -> Section:
         moved = {
             key
             for key in moved
-            if not same(*(_without(side[key], "seen", "captured_at") for side in (left, right)))
+            if not same_json(*(_without(side[key], "seen", "captured_at") for side in (left, right)))
         }
         left, right = (
             {key: _without(about, "seen") for key, about in side.items()} for side in (left, right)
@@ -218,23 +219,12 @@ def _section(old: Reader, new: Reader, collection: str) -> Section:
 def _seen(these: dict[str, Any], others: dict[str, Any]) -> dict[str, Any]:
     """Return values as people see them, unless that would hide what changed: a list that became a tuple."""
     out = {key: readable(value) for key, value in these.items()}
-    alike = (key for key in out if key in others and same(out[key], readable(others[key])))
+    alike = (key for key in out if key in others and same_json(out[key], readable(others[key])))
     return {**out, **{key: these[key] for key in alike}}
 
 
 def _without(about: Any, *names: str) -> Any:
     return {k: v for k, v in about.items() if k not in names} if isinstance(about, dict) else about
-
-
-def same(left: Any, right: Any) -> bool:
-    """Return whether two values are equal as JSON: 1, 1.0 and true are three values, 0.0 and -0.0 two."""
-    if type(left) is not type(right):
-        return False
-    if isinstance(left, dict):
-        return left.keys() == right.keys() and all(same(left[k], right[k]) for k in left)
-    if isinstance(left, list):
-        return len(left) == len(right) and all(map(same, left, right))
-    return left == right and (type(left) is not float or repr(left) == repr(right))
 
 
 _DEEPEST = 6  # levels into a value before it is compared whole
@@ -243,7 +233,7 @@ Path = tuple[str | int, ...]
 
 def differences(old: Any, new: Any, path: Path = ()) -> list[tuple[Path, Any, Any]]:
     """Return the places where two values differ. ``NOTHING`` stands for a side that does not have the place."""
-    if same(old, new):
+    if same_json(old, new):
         return []
     left, right = (dict(enumerate(each)) if isinstance(each, list) else each for each in (old, new))
     inner = isinstance(left, dict) and isinstance(right, dict) and type(old) is type(new)
@@ -298,7 +288,7 @@ class Lives(NamedTuple):
     cut: bool
 
 
-def find_lives(store: Store, target: Target, epoch: int | None, most: int) -> Lives:
+def find_lives(store: SqlStore, target: Target, epoch: int | None, most: int) -> Lives:
     """Return the lives of a run, and its last so many attempts. ``epoch``: those of one life."""
 
     def look(view: View) -> Lives:
@@ -332,7 +322,7 @@ def find_lives(store: Store, target: Target, epoch: int | None, most: int) -> Li
     return store.read(look)
 
 
-def _of_records(store: Store, target: Target, with_rows: set[str], most: int) -> list[Tried]:
+def _of_records(store: SqlStore, target: Target, with_rows: set[str], most: int) -> list[Tried]:
     """Return the attempts of steps that have no rows for them: those of Python code and of agents."""
     begun = StepsWanted(status=("running", "completed", "failed", "blocked"), limit=most)
     out = []

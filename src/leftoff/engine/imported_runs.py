@@ -8,7 +8,7 @@ is stored next to the run. If another definition would run, the user is asked ag
 from __future__ import annotations
 
 from leftoff.engine.quoting import FROM, source_of
-from leftoff.store.base import Store, Tx, View
+from leftoff.store.base import SqlStore, Tx, View
 from leftoff.store.rows import RunRow
 
 
@@ -21,7 +21,7 @@ def agreed(view: View, row: RunRow) -> str | None:
     return view.fact(_agreed_fact(row.run))
 
 
-def may_run(store: Store, row: RunRow, digest: str | None = None) -> bool:
+def may_run(store: SqlStore, row: RunRow, digest: str | None = None) -> bool:
     """Return whether the commands of a run need no question. ``digest``: those of this definition."""
 
     def look(view: View) -> bool:
@@ -33,7 +33,7 @@ def may_run(store: Store, row: RunRow, digest: str | None = None) -> bool:
     return store.read(look)
 
 
-def agree(store: Store, row: RunRow, digest: str) -> None:
+def agree(store: SqlStore, row: RunRow, digest: str) -> None:
     """Store that the user saw what an imported run would run, and agreed."""
     store.write(lambda tx: tx.put_fact(_agreed_fact(row.run), digest))
 

@@ -10,7 +10,7 @@ from leftoff.host import ALIVE, Process, debug, inside
 from leftoff.store.rows import LIMIT_MS, Holder, Lease, RunRow
 
 if TYPE_CHECKING:
-    from leftoff.store.base import Store, Tx, View
+    from leftoff.store.base import SqlStore, Tx, View
 
 #: who a run's free lease names that was brought here by a bundle, and by when: whoever drove it did so elsewhere
 ELSEWHERE = "whoever drove it elsewhere"
@@ -156,7 +156,7 @@ def free(tx: Tx, run: int, epoch: int) -> None:
         tx.put_lease(run, epoch)
 
 
-def beat(store: Store, run: int, run_id: str, epoch: int, now: int) -> None:
+def renew_lease(store: SqlStore, run: int, run_id: str, epoch: int, now: int) -> None:
     """Still here. A beat touches the lease, never the version."""
 
     def work(tx: Tx) -> None:

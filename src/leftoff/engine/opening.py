@@ -15,7 +15,7 @@ from leftoff.host import Process
 from leftoff.model.changes import APPEND, NOTHING, Change, ChangeSet, Version
 from leftoff.model.ids import check_key, check_run_id, check_step, slug
 from leftoff.model.words import ISSUE, UNFINISHED, in_words
-from leftoff.store.base import Store, Tx, View
+from leftoff.store.base import SqlStore, Tx, View
 from leftoff.store.follower import Follower
 from leftoff.store.rows import BlobRow, RunRow
 
@@ -101,7 +101,7 @@ def opening_changes(opening: Opening, at: int, scrubber: Scrubber | None) -> Cha
 
 
 def start_new_run(
-    store: Store,
+    store: SqlStore,
     opening: Opening,
     at: int,
     *,
@@ -182,7 +182,7 @@ def newest_of(view: View, run_id: str) -> RunRow | None:
 # -- runs that are there
 
 
-def find(view: View, run_id: str) -> RunRow:
+def run_by_id(view: View, run_id: str) -> RunRow:
     row = view.find_run(run_id)
     if row is None:
         raise NotFound(f"There is no run {run_id}.")
@@ -190,14 +190,19 @@ def find(view: View, run_id: str) -> RunRow:
 
 
 def open_run(
-    store: Store, run_id: str, at: int, *, driver: tuple[Process, str] | None = None, take_over: bool = False
+    store: SqlStore,
+    run_id: str,
+    at: int,
+    *,
+    driver: tuple[Process, str] | None = None,
+    take_over: bool = False,
 ) -> tuple[Head, int | None]:
     """Return the head of a run; with ``driver``, take its lease and return the new epoch."""
     if driver is None:
-        return Head.of(store.read(lambda view: find(view, run_id))), None
+        return Head.of(store.read(lambda view: run_by_id(view, run_id))), None
 
     def drive(tx: Tx) -> tuple[Head, int]:
-        head = Head.of(find(tx, run_id))
+        head = Head.of(run_by_id(tx, run_id))
         return head, take(tx, head.run, run_id, driver, at, take_over=take_over)
 
     return store.write(drive)
@@ -262,7 +267,7 @@ def weight(history: list[ImportedVersion]) -> int:
     return sum(1 + sum(map(rows, version.changes.changes.values())) for version in history)
 
 
-def create_runs(store: Store, runs: list[tuple[str, list[ImportedVersion]]]) -> None:
+def create_runs(store: SqlStore, runs: list[tuple[str, list[ImportedVersion]]]) -> None:
     """Write new runs in one transaction. Raise ``Conflict`` if an id is taken."""
     ready = [[save_blobs(store, version.changes) for version in history] for _, history in runs]
 

@@ -37,14 +37,14 @@ from leftoff.store.rows import RunRow
 if TYPE_CHECKING:
     from leftoff.engine.redactor import Redactor
     from leftoff.engine.tracking import Workspace
-    from leftoff.store.base import Store, View
+    from leftoff.store.base import SqlStore, View
 
 FOLDER = ".leftoff"
 STORES = "stores"  # in the user's own folder: facts of this machine about stores on servers
 _told: set[tuple[str, str]] = set()  # what was said of settings that are not used
 
 
-def say(text: str) -> None:
+def say_on_stderr(text: str) -> None:
     """Print to stderr, for callers without a face."""
     print(text, file=sys.stderr)
 
@@ -133,7 +133,7 @@ def absolute(location: str) -> str:
     return location if folder is None else os.path.abspath(folder)
 
 
-def open_store(location: str, clock: Clock | None = None) -> Store:
+def open_store_at(location: str, clock: Clock | None = None) -> SqlStore:
     """Return a store by its folder or URL. Nothing is created before the first write."""
     store = stores.open_store(location, _machine_folder(), clock)
 
@@ -149,7 +149,7 @@ def open_store(location: str, clock: Clock | None = None) -> Store:
 
 def local_folder(location: str) -> str:
     """Return ``Store.folder`` of a store by its folder or URL, without opening it."""
-    return stores.local_folder(location, _machine_folder())
+    return stores.local_store_folder(location, _machine_folder())
 
 
 def _machine_folder() -> str:
@@ -167,7 +167,7 @@ class Project:
         self,
         folder: str,
         store: str | None = None,
-        say: Callable[[str], None] = say,
+        say: Callable[[str], None] = say_on_stderr,
         clock: Clock = SYSTEM,
     ) -> None:
         self.folder = folder
@@ -178,7 +178,7 @@ class Project:
         self.takes_in_edits = True
         self._given = store
         self._settings: Settings | None = None
-        self._store: Store | None = None
+        self._store: SqlStore | None = None
 
     @property
     def now(self) -> int:
@@ -215,11 +215,11 @@ class Project:
         return int(beat.quiet * 1000), int(beat.stalled * 1000)
 
     @property
-    def store(self) -> Store:
+    def store(self) -> SqlStore:
         if self._store is None:
             settings = self.settings
             location = store_location(self.folder, self._given, settings.store)
-            store = open_store(location, self.clock)
+            store = open_store_at(location, self.clock)
             if settings.section("mirror"):  # it keeps the protocol's files in step
                 store = seams.follow(store, self.folder, settings, self.clock.now, self.say)
             self._store = store

@@ -80,7 +80,7 @@ from leftoff.model.changes import ChangeSet, Version, counts_of
 from leftoff.model.codec import long_sha256 as sha256
 from leftoff.model.ids import as_word
 from leftoff.model.words import RESTORING, ROLLBACK_BEGIN
-from leftoff.store.base import Store, Tx, View
+from leftoff.store.base import SqlStore, Tx, View
 from leftoff.store.rows import RunRow
 
 RESTORE, DELETE, KEEP = "restore", "delete", "keep"
@@ -123,7 +123,7 @@ class RestorePlan:
 
     def __init__(
         self,
-        store: Store,
+        store: SqlStore,
         project: str,
         target: Target,
         redactor: Redactor,
@@ -373,7 +373,7 @@ def _committed(repo: Repo | None, entry: PlanEntry) -> bytes:
     return repo.content(entry.commit, base)
 
 
-def last_good(store: Store, target: Target) -> Target:
+def last_good(store: SqlStore, target: Target) -> Target:
     """Return the newest checkpoint, up to the target, without a failed step or an unmet criterion."""
     row = target.row
 
@@ -419,7 +419,7 @@ class Restorer:
     """Restores the files of one run in one project, to one version. No other process may drive the run, unless
     ``session`` or ``guard`` say that it is ours."""
 
-    store: Store
+    store: SqlStore
     project: str
     redactor: Redactor
     now: Callable[[], int]
@@ -568,7 +568,7 @@ class HalfRestored:
     busy: bool
 
 
-def find_half_restored(store: Store, row: RunRow) -> HalfRestored | None:
+def find_half_restored(store: SqlStore, row: RunRow) -> HalfRestored | None:
     """Return what was begun with the files of a run and is not complete."""
     about = _restoring(row)
     if about is None:
@@ -601,7 +601,7 @@ def _restoring(row: RunRow) -> dict[str, Any] | None:
 
 
 @contextmanager
-def _restore_lock(store: Store) -> Iterator[None]:
+def _restore_lock(store: SqlStore) -> Iterator[None]:
     """Let one process at a time restore files; raise ``Conflict`` if another one does."""
     os.makedirs(store.folder, mode=0o700, exist_ok=True)
     fd = os.open(os.path.join(store.folder, LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -619,7 +619,7 @@ def _restore_lock(store: Store) -> Iterator[None]:
 class _Writer:
     """Writes new files near their places, and renames them."""
 
-    def __init__(self, store: Store, project: str, repo: Repo | None) -> None:
+    def __init__(self, store: SqlStore, project: str, repo: Repo | None) -> None:
         self.store, self.project, self.repo = store, project, repo
         self._new: dict[str, str] = {}  # path -> the new file that is to be renamed to it
 
@@ -694,7 +694,7 @@ def put_in_place(writer: _Writer, entries: list[PlanEntry]) -> None:
         writer.put(entry)
 
 
-def put_file_back(store: Store, project: str, path: str, about: dict[str, Any]) -> None:
+def put_file_back(store: SqlStore, project: str, path: str, about: dict[str, Any]) -> None:
     """Write a missing file of a project as its record has it."""
     want = recorded(about)
     if want.kind == LINK:

@@ -14,7 +14,7 @@ from leftoff.engine.settings import BYTE_UNITS, SECOND_UNITS, amount
 from leftoff.errors import Invalid
 from leftoff.model.changes import Version
 from leftoff.model.words import RUN_STATUS, TRIGGERS
-from leftoff.store.base import Store, View
+from leftoff.store.base import SqlStore, View
 from leftoff.store.rows import RunRow
 
 ALL = -1
@@ -155,7 +155,7 @@ class Removal(NamedTuple):
 
 
 def plan(
-    store: Store, rules: Policy, now: int, phase_of: Callable[[Version], str]
+    store: SqlStore, rules: Policy, now: int, phase_of: Callable[[Version], str]
 ) -> tuple[list[Removal], int]:
     """Return what the rules let go of the runs in the store, and how many checkpoints stay. Nothing is changed."""
 

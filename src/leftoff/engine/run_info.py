@@ -11,7 +11,7 @@ from leftoff.engine.lease import state as lease_state
 from leftoff.host import GONE
 from leftoff.model.changes import counts_of
 from leftoff.model.words import EXPECTED, FINISHED, STANDS
-from leftoff.store.base import Store, View
+from leftoff.store.base import SqlStore, View
 from leftoff.store.rows import Lease, RunRow
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ class RunInfo:
 class Listing:
     """Runs that were listed together. The first question about one looks up all of them in one transaction."""
 
-    def __init__(self, store: Store, rows: list[RunRow], now: int, limits: tuple[int, int]) -> None:
+    def __init__(self, store: SqlStore, rows: list[RunRow], now: int, limits: tuple[int, int]) -> None:
         self._store = store
         self._rows = rows
         self._now = now
@@ -197,7 +197,7 @@ def info(view: View, row: RunRow, now: int, limits: tuple[int, int] = LIMITS) ->
     return RunInfo(row, _look_at(view, row, now, limits))
 
 
-def run_info(store: Store, run: int, now: int, limits: tuple[int, int] = LIMITS) -> RunInfo | None:
+def run_info(store: SqlStore, run: int, now: int, limits: tuple[int, int] = LIMITS) -> RunInfo | None:
     """Return a run as a listing shows it; ``None`` if it is gone or in the trash."""
 
     def look(view: View) -> RunInfo | None:
@@ -207,7 +207,7 @@ def run_info(store: Store, run: int, now: int, limits: tuple[int, int] = LIMITS)
     return store.read(look)
 
 
-def list_info(store: Store, now: int, limits: tuple[int, int] = LIMITS, **where: Any) -> list[RunInfo]:
+def list_info(store: SqlStore, now: int, limits: tuple[int, int] = LIMITS, **where: Any) -> list[RunInfo]:
     """Return the runs of ``list_runs``, each as a listing shows it."""
     if store.shared and store.exists():  # one round trip fetches all that is looked up
         limit = where.pop("limit", None)

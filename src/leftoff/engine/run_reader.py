@@ -19,7 +19,7 @@ from leftoff.model.changes import (
 from leftoff.model.codec import BLOB, DICT, JSON, LIST, MASK, Row, decode, holes, payload, sum_of, term
 from leftoff.model.typed import readable
 from leftoff.model.words import REPAIRED
-from leftoff.store.base import Store, View
+from leftoff.store.base import SqlStore, View
 from leftoff.store.rows import Record, RunRow, misplaced
 
 _SPREAD = (LIST, DICT)
@@ -122,7 +122,7 @@ def _proved(
     return out
 
 
-def whole(store: Store, view: View, stored: bytes, what: str) -> bytes:
+def whole(store: SqlStore, view: View, stored: bytes, what: str) -> bytes:
     """Return stored bytes; if they are a blob, its content, as the snapshot of the view knows it."""
     if stored[:1] == BLOB and len(stored) == 33:
         row = view.blob(stored[1:])
@@ -133,7 +133,7 @@ def whole(store: Store, view: View, stored: bytes, what: str) -> bytes:
     return stored
 
 
-def facts_of(store: Store, view: View, collection: str, key: str, stored: bytes) -> tuple[str, int] | None:
+def facts_of(store: SqlStore, view: View, collection: str, key: str, stored: bytes) -> tuple[str, int] | None:
     """Return the columns that the store has for a step, its status and order; ``None`` for any other record."""
     if collection != "step":
         return None
@@ -143,7 +143,7 @@ def facts_of(store: Store, view: View, collection: str, key: str, stored: bytes)
 class Reader:
     """The records of one run at one version (``seq`` None: the newest), read inside one snapshot."""
 
-    def __init__(self, store: Store, view: View, run: int, run_id: str, seq: int | None = None) -> None:
+    def __init__(self, store: SqlStore, view: View, run: int, run_id: str, seq: int | None = None) -> None:
         self._store = store
         self.view = view
         self.run = run
@@ -298,12 +298,14 @@ class Reader:
         return Value(plain, paths, newest)
 
 
-def read(store: Store, run: int, run_id: str, collection: str, seq: int | None = None) -> dict[str, Value]:
+def read_collection(
+    store: SqlStore, run: int, run_id: str, collection: str, seq: int | None = None
+) -> dict[str, Value]:
     """Read one collection of a run in a snapshot of its own."""
     return store.read(lambda view: Reader(store, view, run, run_id, seq).values(collection))
 
 
-def definition_of(store: Store, row: RunRow, seq: int | None = None) -> dict[str, Any] | None:
+def definition_of(store: SqlStore, row: RunRow, seq: int | None = None) -> dict[str, Any] | None:
     """Return ``path``, ``digest`` and ``text`` of the workflow file that a run executes; ``None`` if it has none.
 
     The text is ``None`` if it was not stored, because it held a secret. ``seq``: at that version.

@@ -15,14 +15,14 @@ from leftoff.clock import iso
 from leftoff.engine.commit import Head, Seal, Terms, commit_in
 from leftoff.engine.find import need_store, need_unmoved, version_of
 from leftoff.engine.lease import held, state
-from leftoff.engine.opening import find
+from leftoff.engine.opening import run_by_id
 from leftoff.engine.retention_policy import trash_age
 from leftoff.errors import Ambiguous, Conflict, LeaseHeld, LeftoffError, NotFound
 from leftoff.files import SWEPT, is_due, mark_done
 from leftoff.host import ALIVE, UNKNOWN, debug
 from leftoff.model.changes import ChangeSet
 from leftoff.model.ids import of_run, parse_ref, shown_step
-from leftoff.store.base import Store, Tx, View
+from leftoff.store.base import SqlStore, Tx, View
 from leftoff.store.rows import ATTEMPTS, PYTHON_LOGS, RunRow, Trashed
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def refuse_active(view: View, run: int, run_id: str, now: int) -> None:
             )
 
 
-def set_aside(store: Store, row: RunRow, now: int, *, trash: bool) -> None:
+def set_aside(store: SqlStore, row: RunRow, now: int, *, trash: bool) -> None:
     """Move a run to the trash, or archive it. Raise ``Moved`` if it has changed since ``row`` was read, ``LeaseHeld``
     if it is being driven."""
 
@@ -55,7 +55,7 @@ def set_aside(store: Store, row: RunRow, now: int, *, trash: bool) -> None:
     store.write(work)
 
 
-def in_trash(store: Store) -> list[Trashed]:
+def in_trash(store: SqlStore) -> list[Trashed]:
     """Return the runs in the trash, the last one first."""
     return store.read(lambda view: view.trashed()) if store.exists() else []
 
@@ -66,7 +66,7 @@ def trashed_to_json(each: Trashed) -> dict[str, Any]:
     return {**about, "removed_at": iso(each.at)}
 
 
-def bring_back(store: Store, name: str, now: int) -> str:
+def bring_back(store: SqlStore, name: str, now: int) -> str:
     """Bring a run back from the trash or the archive, named by its id, workflow, title or issue. Return its id.
 
     This commits a checkpoint, so that retention counts the run's age from now on.
@@ -115,12 +115,12 @@ def _unlisted(view: View, name: str) -> RunRow:
 # -- emptying the trash
 
 
-def due_trash(store: Store, now: int, age: int | None) -> list[Trashed]:
+def due_trash(store: SqlStore, now: int, age: int | None) -> list[Trashed]:
     """Return what has been in the trash for longer than ``age``. Without an age, nothing is ever due."""
     return [each for each in in_trash(store) if now - each.at > age] if age is not None else []
 
 
-def remove_for_good(store: Store, each: Trashed) -> int:
+def remove_for_good(store: SqlStore, each: Trashed) -> int:
     """Remove a run for good. Return the bytes given back. Raise ``Conflict`` if it was brought back meanwhile."""
 
     def allowed(view: View) -> None:
@@ -130,7 +130,7 @@ def remove_for_good(store: Store, each: Trashed) -> int:
     return store.remove(each.row.run, allowed) + remove_attempts(store, each.row.run_id)
 
 
-def removal_size(store: Store, rows: Iterable[RunRow]) -> int:
+def removal_size(store: SqlStore, rows: Iterable[RunRow]) -> int:
     """Return about how many bytes the removal of these runs gives back."""
     rows = list(rows)
     runs = [row.run for row in rows]
@@ -185,7 +185,7 @@ class FsckReport(NamedTuple):
         return "<fsck: clean>" if self.ok else f"<fsck: {len(self.problems)} problem(s): {self.problems[:3]}>"
 
 
-def fsck(store: Store, *, repair: bool = False) -> FsckReport:
+def fsck(store: SqlStore, *, repair: bool = False) -> FsckReport:
     """Check a store. ``repair``: set what is damaged aside. A run that lost versions asks before it resumes."""
     found = store.check(repair=repair)
     checked, problems, aside = found["checked"], found["problems"], found["quarantined"]
@@ -208,23 +208,23 @@ def disk_use(path: str) -> int:
     return total
 
 
-def store_size(store: Store) -> int:
+def store_size(store: SqlStore) -> int:
     """Return the bytes that a store takes, here and elsewhere."""
     return disk_use(store.folder) + (int(store.about().get("bytes", 0)) if store.shared else 0)
 
 
-def given_back(store: Store, before: int, counted: int) -> int:
+def given_back(store: SqlStore, before: int, counted: int) -> int:
     """Return the bytes that some work on a store gave back: measured in its folder if it is all there; else as the work
     counted, because a server keeps the room. ``before``: what the folder took then."""
     return counted if store.shared else max(0, before - disk_use(store.folder))
 
 
-def attempts_folder(store: Store, run_id: str) -> str:
+def attempts_folder(store: SqlStore, run_id: str) -> str:
     """Return where a run's attempts leave their logs and exit codes."""
     return os.path.join(store.folder, ATTEMPTS, run_id)
 
 
-def run_size(store: Store, row: RunRow) -> int:
+def run_size(store: SqlStore, row: RunRow) -> int:
     """Return the bytes that a run takes: its records, the copies of its files, what its steps printed. What it shares
     with other runs counts in full."""
     return store.read(lambda view: view.size(row.run)) + disk_use(attempts_folder(store, row.run_id))
@@ -233,21 +233,21 @@ def run_size(store: Store, row: RunRow) -> int:
 # -- prune and sweep
 
 
-def drop_checkpoints(store: Store, run_id: str, drop: Iterable[str]) -> int:
+def drop_checkpoints(store: SqlStore, run_id: str, drop: Iterable[str]) -> int:
     """Drop these checkpoints (by id, seq or another name), and what no kept one can see. Return the bytes given
     back."""
     wanted = list(drop)
     need_store(store, run_id)
 
     def look(view: View) -> tuple[int, list[int]]:
-        row = find(view, run_id)
+        row = run_by_id(view, run_id)
         return row.run, [version_of(view, row, parse_ref(of_run(run_id, each))).seq for each in wanted]
 
     run, seqs = store.read(look)
     return store.prune(run, seqs)
 
 
-def sweep_store(store: Store, *, thorough: bool = True, at_once: bool = False) -> int:
+def sweep_store(store: SqlStore, *, thorough: bool = True, at_once: bool = False) -> int:
     """Drop what crashes left, and what was removed once its grace period is over. Return the bytes given back. See
     ``Store.sweep``."""
     if not store.exists():
@@ -266,7 +266,7 @@ def sweep_store(store: Store, *, thorough: bool = True, at_once: bool = False) -
     return freed + sum(remove_attempts(store, name) for name in gone)
 
 
-def remove_attempts(store: Store, run_id: str) -> int:
+def remove_attempts(store: SqlStore, run_id: str) -> int:
     """Delete the folder in which the attempts of a run that is gone left their logs. Return the bytes given back.
 
     It is renamed in a transaction, so that a new run of that id which starts meanwhile keeps its own folder.

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from leftoff.engine.agent_turns import drop_talk
 from leftoff.engine.commit import Reported, Seal, Terms, report_in
-from leftoff.engine.continue_run import cut_turn, put_back
-from leftoff.engine.find import SESSION, Moved, is_own, is_spent, need_unmoved, twins
+from leftoff.engine.continue_run import cut_turn, put_back_open_steps
+from leftoff.engine.find import SESSION, Moved, is_own_session, is_spent, need_unmoved, twins
 from leftoff.engine.lease import epoch_of, idle, refuse_driven
 from leftoff.engine.lease import state as lease_state
 from leftoff.engine.opening import Opening, opening_changes, start_in, status_changes
@@ -65,7 +65,7 @@ def bound_run(view: View, who: Who) -> RunRow | None:
     """Return the unfinished run that a session's events are recorded in: the one it was started for, else its automatic
     one, else one that its agent started by a command."""
     rows = _bound_runs(view, who)
-    own = [row for row in rows if row.run_id == who.run or is_own(row, who.session)]
+    own = [row for row in rows if row.run_id == who.run or is_own_session(row, who.session)]
     return next(iter(own or rows), None)
 
 
@@ -145,7 +145,7 @@ def take_run(
         def make(tx: Tx, row: RunRow, changes: ChangeSet) -> None:
             reader = Reader(store, tx, row.run, row.run_id)
             if is_taken:  # what was in flight or failed is to be done again
-                put_back(reader, changes, at)
+                put_back_open_steps(reader, changes, at)
             elif again:
                 cut_turn(reader, changes, at)
             if not is_taken and row.status == "paused":

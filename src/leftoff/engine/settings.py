@@ -29,7 +29,7 @@ from leftoff.files import ID_FILE, STORE_FILE, failure, links_in, open_plain, wr
 from leftoff.host import Process, agent_above
 from leftoff.model.codec import sha256
 from leftoff.store import folder_of
-from leftoff.store import shown as shown_location
+from leftoff.store import shown_location as shown_location
 
 if TYPE_CHECKING:
     from leftoff.engine.redactor import Redactor
@@ -372,7 +372,7 @@ def tables_of(project: str) -> dict[str, Any]:
     return _checked_tables(_read(path), path)[0] if os.path.exists(path) else {}
 
 
-def parse(text: str, path: str = FILE) -> Settings:
+def parse_settings(text: str, path: str = FILE) -> Settings:
     """Return the settings of a text in TOML. ``path`` is named in errors."""
     return Settings(*_checked_tables(text, path))
 

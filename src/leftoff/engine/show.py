@@ -15,7 +15,7 @@ from leftoff.model.changes import Version, counts_of
 from leftoff.model.codec import text
 from leftoff.model.ids import parent_of, quote_part, shown_step, step_word, with_item
 from leftoff.model.words import FINISHED, STANDS, STEP_STATUS, in_words
-from leftoff.store.base import Store, View
+from leftoff.store.base import SqlStore, View
 from leftoff.store.rows import RunRow
 
 STEP_KEYS = (
@@ -30,7 +30,7 @@ BEGINNING = 200  # entries of a list, if not all are wanted
 
 
 def document(
-    store: Store,
+    store: SqlStore,
     target: Target,
     now: int,
     limits: tuple[int, int] = LIMITS,
@@ -45,7 +45,7 @@ def document(
 
 
 def _document(
-    store: Store, view: View, target: Target, times: tuple[int, int, int], whole: Collection[str] | None
+    store: SqlStore, view: View, target: Target, times: tuple[int, int, int], whole: Collection[str] | None
 ) -> dict[str, Any]:
     row = need_run(view, target.row.run, target.row.run_id)
     seq = row.seq if target.version is None else target.version.seq
@@ -169,13 +169,13 @@ class StepPage(NamedTuple):
     counts: dict[str, int]
 
 
-def step_page(store: Store, target: Target, wanted: StepsWanted) -> StepPage:
+def step_page(store: SqlStore, target: Target, wanted: StepsWanted) -> StepPage:
     """Return one page of a run's steps. Only what is on the page is read, except of an older version."""
     work = _page_now if target.version is None else _page_then
     return store.read(lambda view: work(store, view, target, wanted))
 
 
-def _page_now(store: Store, view: View, target: Target, wanted: StepsWanted) -> StepPage:
+def _page_now(store: SqlStore, view: View, target: Target, wanted: StepsWanted) -> StepPage:
     from heapq import merge
 
     row = view.run_row(target.row.run) or target.row
@@ -194,7 +194,7 @@ def _page_now(store: Store, view: View, target: Target, wanted: StepsWanted) -> 
     return StepPage(steps, on_page[-1] if len(found) > len(on_page) else None, counts)
 
 
-def _page_then(store: Store, view: View, target: Target, wanted: StepsWanted) -> StepPage:
+def _page_then(store: SqlStore, view: View, target: Target, wanted: StepsWanted) -> StepPage:
     """Read an older version whole; its places are numbers."""
     steps = Reader(store, view, target.row.run, target.row.run_id, target.seq).plain("step")
     inner = inner_steps(steps)
@@ -237,7 +237,7 @@ class StepGraph(NamedTuple):
     left_out: int = 0
 
 
-def step_graph(store: Store, target: Target) -> StepGraph:
+def step_graph(store: SqlStore, target: Target) -> StepGraph:
     """Return the steps of a run as a graph. A run without a workflow file has its steps in a row.
 
     A step with many items is one node with their counts.
@@ -271,7 +271,7 @@ def step_graph(store: Store, target: Target) -> StepGraph:
 # -- times
 
 
-def timing(store: Store, row: RunRow, now: int) -> dict[str, float | None]:
+def timing(store: SqlStore, row: RunRow, now: int) -> dict[str, float | None]:
     """Return seconds: ``used`` by steps so far, ``estimated`` for all that have an estimate, ``left`` of it."""
     steps = store.read(lambda view: Reader(store, view, row.run, row.run_id).plain("step"))
     inner = inner_steps(steps)
@@ -322,7 +322,7 @@ class NextStep:
         return with_item({**out, "source": self.source} if self.source else out, self.step)
 
 
-def next_step(store: Store, view: View, row: RunRow) -> NextStep:
+def next_step(store: SqlStore, view: View, row: RunRow) -> NextStep:
     """Return what to do now."""
     if row.status in FINISHED:
         found = NextStep(row, f"The run {in_words(row.status)}.")

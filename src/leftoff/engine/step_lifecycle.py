@@ -26,7 +26,7 @@ from leftoff.model.changes import LAST, NOTHING, Change, ChangeSet, counts_of
 from leftoff.model.codec import Mark, holes, place_of, text
 from leftoff.model.ids import parent_of, shown_step, step_readings, step_word
 from leftoff.model.words import EXPECTED, ONCE_MORE, STEP_ENDED
-from leftoff.store.base import Store, Tx, View
+from leftoff.store.base import SqlStore, Tx, View
 from leftoff.store.rows import BlobRow, RunRow
 
 if TYPE_CHECKING:  # `set` and `note` import this module, and look at no file
@@ -162,7 +162,7 @@ def end(record: Record, status: str, now: str) -> Record:
     return _ENDS[status](record, now)
 
 
-def run_status(status: str, *, blocked: bool) -> str:
+def status_of_run(status: str, *, blocked: bool) -> str:
     """Return a run's status. It is blocked while a step of it is, unless it is paused or finished."""
     if blocked:
         return "blocked" if status in ("running", "failed") else status
@@ -325,7 +325,7 @@ class Steps:
             return
         self._blocked += 1 if after == "blocked" else -1
         row = need_run(self._reader.view, self._reader.run, self._reader.run_id)
-        status = run_status(row.status, blocked=counts_of(row.counts)["blocked"] + self._blocked > 0)
+        status = status_of_run(row.status, blocked=counts_of(row.counts)["blocked"] + self._blocked > 0)
         if status != row.status or ("run", "status") in self.changes.changes:
             self.changes.put("run", "status", status)
 
@@ -341,7 +341,7 @@ class Steps:
         return min(int(number) + 1, LAST) if number.isdigit() else 0
 
 
-def steps_in(store: Store, view: View, row: RunRow, changes: ChangeSet, at: int) -> Steps:
+def steps_in(store: SqlStore, view: View, row: RunRow, changes: ChangeSet, at: int) -> Steps:
     """Return the steps of a run, to change them in this transaction."""
     return Steps(Reader(store, view, row.run, row.run_id), changes, at)
 
@@ -422,7 +422,7 @@ def needs_decision(run_id: str, path: str) -> NeedsPerson:
 
 
 def step_changes(
-    store: Store, tx: Tx, row: RunRow, changes: ChangeSet, report: StepReport, at: int
+    store: SqlStore, tx: Tx, row: RunRow, changes: ChangeSet, report: StepReport, at: int
 ) -> Seal | None:
     """Put a report into a change set, inside the transaction that commits it. Return how to seal it."""
     steps = steps_in(store, tx, row, changes, at)
@@ -504,7 +504,7 @@ def put_step(steps: Steps, path: str, value: Any, *, new: bool = False) -> None:
     steps.move(path, put_over(old, value))
 
 
-def add_output(store: Store, tx: Tx, row: RunRow, changes: ChangeSet, path: str, output: str) -> None:
+def add_output(store: SqlStore, tx: Tx, row: RunRow, changes: ChangeSet, path: str, output: str) -> None:
     """Add a file to the outputs of a step, if that step is there."""
     steps = steps_in(store, tx, row, changes, 0)
     record = steps.get(path)

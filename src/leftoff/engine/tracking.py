@@ -46,7 +46,7 @@ from leftoff.engine.settings import Capture
 from leftoff.errors import NotFound, Usage
 from leftoff.model.changes import ChangeSet, blob_stored
 from leftoff.model.codec import long_sha256 as sha256
-from leftoff.store.base import Store, Tx, View
+from leftoff.store.base import SqlStore, Tx, View
 from leftoff.store.rows import BlobRow, RunRow
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class Workspace(NamedTuple):
     ``until``: nanoseconds, if the moment has passed. The content of a file that was changed later is not captured.
     """
 
-    store: Store
+    store: SqlStore
     folder: str
     redactor: Redactor
     capture: Capture | None
@@ -332,7 +332,7 @@ def still_complete(reader: Reader, changes: ChangeSet, seq: int) -> None:
 
 
 def known_to(
-    store: Store, row: RunRow | None, paths: Collection[str] | None = None
+    store: SqlStore, row: RunRow | None, paths: Collection[str] | None = None
 ) -> dict[str, dict[str, Any]]:
     """Return the `file` records of a run's newest version (or those of some paths), by path."""
 
@@ -351,7 +351,7 @@ def _known_files(reader: Reader) -> dict[str, dict[str, Any]]:
     return {key: about for key, about in reader.plain("file").items() if isinstance(about, dict)}
 
 
-def own_files(store: Store) -> frozenset[str]:
+def own_files(store: SqlStore) -> frozenset[str]:
     """Return the files of the project that leftoff writes for a protocol: a change of one is not work of the run."""
     follower = getattr(store, "follower", None)
     return follower.own_files() if follower is not None else frozenset()
@@ -532,7 +532,7 @@ def store_first(workspace: Workspace, row: RunRow | None, peeked: list[Peeked]) 
     return store.save_together(work) if fresh else []
 
 
-def put_first(store: Store, tx: Tx, row: RunRow, changes: ChangeSet, found: list[Captured]) -> None:
+def put_first(store: SqlStore, tx: Tx, row: RunRow, changes: ChangeSet, found: list[Captured]) -> None:
     """Record files as they were before the run first changed them, unless it knows that already.
 
     That record stays while later ones of the file come and go. A rollback to a version that does not know the file yet

@@ -638,3 +638,16 @@ def checkpoint_id(run_id: str, seq: int, digest: bytes) -> str:
     while made[:4].isdigit():
         made = sha256(made.encode()).hexdigest()
     return made
+
+
+def same_json(left: Any, right: Any) -> bool:
+    """Return whether two values are equal as JSON: 1, 1.0 and true are three values, 0.0 and -0.0 two."""
+    if left is right:
+        return True
+    if isinstance(left, dict) and isinstance(right, dict):
+        return left.keys() == right.keys() and all(same_json(item, right[key]) for key, item in left.items())
+    if isinstance(left, list) and isinstance(right, list):
+        return len(left) == len(right) and all(map(same_json, left, right))
+    return (
+        type(left) is type(right) and left == right and (type(left) is not float or repr(left) == repr(right))
+    )

@@ -8,7 +8,7 @@ from typing import Any
 from leftoff.clock import iso
 from leftoff.engine.commit import Seal, Terms, beat, report
 from leftoff.engine.find import Target
-from leftoff.engine.opening import find
+from leftoff.engine.opening import run_by_id
 from leftoff.engine.project import Project
 from leftoff.engine.run_reader import Reader
 from leftoff.engine.settings import Caller
@@ -38,7 +38,7 @@ class AgentStep:
         self.guard = guard_of(caller)
 
     def _find(self, view: View) -> RunRow:
-        return find(view, self.run_id)
+        return run_by_id(view, self.run_id)
 
     def known(self) -> dict[str, Any]:
         """Return what an earlier try left: its agent and session; its outcome, if it was known."""

@@ -10,7 +10,7 @@ from leftoff.clock import iso
 from leftoff.engine import settings as trust
 from leftoff.engine.find import Target
 from leftoff.engine.imported_runs import agree, agreed, disagree, may_run
-from leftoff.engine.project import Project, open_store, store_home
+from leftoff.engine.project import Project, open_store_at, store_home
 from leftoff.engine.settings import CALLER, Remembered, TrustItem, tables_of
 from leftoff.files import ID_FILE, write_private
 from leftoff.model.words import UNFINISHED
@@ -84,7 +84,7 @@ def give_trust(project: Project, asked: Trust) -> None:
         if item.does == trust.UNKNOWN:
             store_id = item.value
             if not store_id:  # the file with its id is missing
-                with closing(open_store(item.target)) as store:
+                with closing(open_store_at(item.target)) as store:
                     store_id = str(store.about()["store_id"])
                 write_private(os.path.join(item.target, ID_FILE), [f"{store_id}\n".encode()])
             trust.know_store(os.path.dirname(item.target), store_id, trusted=True)

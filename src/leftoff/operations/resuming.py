@@ -18,7 +18,7 @@ from leftoff.engine.judge import CheckProvider, Verdict, judge_run
 from leftoff.engine.opening import Opening
 from leftoff.engine.project import Project
 from leftoff.engine.resume_answers import Answerer, Answers, ResumeRequest, keep_accepted, take_answers
-from leftoff.engine.run_reader import definition_of, met, read
+from leftoff.engine.run_reader import definition_of, met, read_collection
 from leftoff.engine.settings import Caller
 from leftoff.engine.show import in_order
 from leftoff.engine.step_lifecycle import steps_in
@@ -127,13 +127,13 @@ def to_go_back_to(project: Project, caller: Caller, ref: str | None, checkpoint:
 def unmet_criteria(project: Project, row: RunRow) -> tuple[list[str], list[str]]:
     """The criteria of a completed run that are not met; and the steps that could meet them."""
     out: dict[str, str | None] = {}
-    for key, value in read(project.store, row.run, row.run_id, "criterion").items():
+    for key, value in read_collection(project.store, row.run, row.run_id, "criterion").items():
         if met(value.plain) is False:
             step = value.plain.get("step") if isinstance(value.plain, dict) else None
             out[key] = step if isinstance(step, str) else None
     if all(out.values()):
         return [*out], [step for step in dict.fromkeys(out.values()) if step]
-    steps = read(project.store, row.run, row.run_id, "step")
+    steps = read_collection(project.store, row.run, row.run_id, "step")
     return [*out], in_order({path: value.plain for path, value in steps.items()})
 
 
@@ -142,9 +142,9 @@ def subtask_for(project: Project, row: RunRow, name: str) -> tuple[str, dict[str
     subtask of that name, where none is known, which is to be added when the run goes on."""
     if row.status != "completed" or definition_of(project.store, row) is not None:
         return name, {}
-    if name in read(project.store, row.run, row.run_id, "step"):
+    if name in read_collection(project.store, row.run, row.run_id, "step"):
         return name, {}
-    found = read(project.store, row.run, row.run_id, "criterion").get(name)
+    found = read_collection(project.store, row.run, row.run_id, "criterion").get(name)
     if found is None or met(found.plain) is not False:
         return name, {}
     step = found.plain.get("step") if isinstance(found.plain, dict) else None
@@ -181,7 +181,7 @@ def judge(project: Project, caller: Caller, request: ResumeRequest) -> Verdict:
     return judge_run(there, request, chain, session_of_caller(project, caller))
 
 
-def workflow_of(verdict: Verdict) -> WorkflowChecks | None:
+def workflow_checks_of(verdict: Verdict) -> WorkflowChecks | None:
     """Return what is known of the workflow that executes the run, None if no driver of leftoff does."""
     return next((checks for checks in verdict.providers if checks.executes), None)  # type: ignore[return-value]
 
@@ -228,7 +228,7 @@ def apply(
 def _apply(
     project: Project, caller: Caller, verdict: Verdict, answers: Answers, how: Execution | None
 ) -> Resumed:
-    row, request, checks = verdict.world.row, verdict.request, workflow_of(verdict)
+    row, request, checks = verdict.world.row, verdict.request, workflow_checks_of(verdict)
     here = (row.seq, row.digest)
     if answers.fresh and answers.greeted in (None, here):
         project.store.read(lambda view: need_unmoved(view, row))
@@ -253,7 +253,7 @@ def _apply(
         if new is None:
             raise checks.problem or NotFound("The run no longer has its definition.")
         check_executable(project, new, fresh=False)
-        check_given(new, final.variables, read(project.store, row.run, row.run_id, "variable"))
+        check_given(new, final.variables, read_collection(project.store, row.run, row.run_id, "variable"))
         setting = setting_of(project, how, secrets_of(new, answers.values), row.issue)
         taken = TakeUp(setting, verdict, checks, answers, final)
         try:

@@ -172,10 +172,10 @@ def _ends_phase(project: Project, row: RunRow, said: StepReport) -> bool:
     """Return whether this is the last step of a phase of a run that works on an issue."""
     if not row.issue or said.action not in ("done", "skip"):
         return False
-    from leftoff.engine.run_reader import read
+    from leftoff.engine.run_reader import read_collection
 
     path, phase = said.path, parent_of(said.path)
-    found = read(project.store, row.run, row.run_id, "step")
+    found = read_collection(project.store, row.run, row.run_id, "step")
     steps = {key: value.plain for key, value in found.items()}
     if not phase:
         return bool(steps.get(path, {}).get("kind") == "phase")

@@ -14,7 +14,7 @@ from leftoff.errors import Ambiguous, NotFound, Redacted, Usage
 from leftoff.model.ids import parse_ref, step_readings
 from leftoff.model.words import COLLECTIONS, RESTORING, RUN_STATUS, UNFINISHED
 from leftoff.operations.run_reports import current_row, which_run
-from leftoff.store.base import Store, View
+from leftoff.store.base import SqlStore, View
 from leftoff.store.rows import RunRow
 
 if TYPE_CHECKING:
@@ -201,7 +201,7 @@ def list_project_runs(
     return Listed(shown, len(found) > len(shown), away, taken, aside)
 
 
-def _count_archived(store: Store) -> int:
+def _count_archived(store: SqlStore) -> int:
     return len(store.read(lambda view: view.list_runs({"archived": True}))) if store.exists() else 0
 
 

@@ -10,8 +10,8 @@ from leftoff.clock import iso
 from leftoff.engine import run_states
 from leftoff.engine.commit import Audit
 from leftoff.engine.find import Deciding, Fit, until_unmoved
-from leftoff.engine.opening import find
-from leftoff.engine.project import Project, open_store
+from leftoff.engine.opening import run_by_id
+from leftoff.engine.project import Project, open_store_at
 from leftoff.engine.project_files import ProjectFiles, write_new
 from leftoff.engine.retention_policy import IN_PROGRESS
 from leftoff.engine.run_info import RunInfo
@@ -119,7 +119,7 @@ def back_up_store(project: Project, folder: str) -> dict[str, Any]:
     project.takes_in_edits = False
     full = os.path.abspath(folder)
     project.store.backup(full)
-    saved = open_store(full, project.clock)
+    saved = open_store_at(full, project.clock)
     try:
         return {"store": project.store.name, "backup": full, "runs": saved.about()["runs"]}
     finally:
@@ -130,7 +130,7 @@ def copy_all(
     project: Project, source: str, target: str, tell: Callable[[str, int, int], None] | None = None
 ) -> dict[str, Any]:
     """Copy all of one store into another that is empty. Return how many rows of each table were copied and checked."""
-    old, new = (open_store(each, project.clock) for each in (source, target))
+    old, new = (open_store_at(each, project.clock) for each in (source, target))
     if old.name == new.name:
         raise Usage(f"{old.name} cannot be copied into itself.", hint="Name two stores.")
     try:
@@ -201,7 +201,7 @@ def archive_run(
         record_audit(project, found.row, audit)
 
     def work() -> tuple[RunInfo, bool]:
-        row = project.store.read(lambda view: find(view, run_id))
+        row = project.store.read(lambda view: run_by_id(view, run_id))
         was_archived = row.is_archived  # another process may have been faster
         if not was_archived:
             _refuse_unfinished(row)
@@ -256,4 +256,4 @@ def list_trash(project: Project) -> list[dict[str, Any]]:
 def undelete_run(project: Project, ref: str) -> RunInfo:
     """Bring a run back from the trash or the archive."""
     run_id = run_states.bring_back(project.store, ref, project.now)
-    return info_of(project, project.store.read(lambda view: find(view, run_id)))
+    return info_of(project, project.store.read(lambda view: run_by_id(view, run_id)))

@@ -20,7 +20,7 @@ from leftoff.engine.opening import Opening, is_taken
 from leftoff.engine.project import Project
 from leftoff.engine.resume_answers import ResumeRequest
 from leftoff.engine.run_info import RunInfo
-from leftoff.engine.run_reader import definition_of, read
+from leftoff.engine.run_reader import definition_of, read_collection
 from leftoff.engine.settings import CALLER, Caller
 from leftoff.engine.step_lifecycle import StepReport, step_changes, steps_in, why_failed
 from leftoff.engine.tracking import for_checkpoint
@@ -38,7 +38,7 @@ from leftoff.workflow import stop_run as stopping
 from leftoff.workflow.actions import action_of
 from leftoff.workflow.definition import Workflow
 from leftoff.workflow.driver import Driver, Observer, Setting
-from leftoff.workflow.parse_definition import load
+from leftoff.workflow.parse_definition import load_definition
 from leftoff.workflow.process_groups import check_seen
 from leftoff.workflow.reuse import Foreseen, Foresight
 from leftoff.workflow.run_state import RunState, check_first, missing
@@ -117,7 +117,9 @@ def definition_of_twin(
     where: dict[str, Any] = {"branch": caller.branch, "status": UNFINISHED}
     for row in project.store.read(lambda view: view.list_runs(where, 50)):
         try:
-            workflow = load(path, given={**given, **read(project.store, row.run, row.run_id, "variable")})
+            workflow = load_definition(
+                path, given={**given, **read_collection(project.store, row.run, row.run_id, "variable")}
+            )
         except BadDefinition:
             continue
         if workflow.name == row.workflow:
@@ -128,7 +130,7 @@ def definition_of_twin(
 # -- what must be there
 
 
-def check_agents(project: Project, workflow: Workflow, *, fresh: bool = True) -> None:
+def check_step_agents(project: Project, workflow: Workflow, *, fresh: bool = True) -> None:
     """Raise if an agent that a step names is missing. ``fresh``: also if a file that a prompt is read from is."""
     if workflow.has("agent"):
         seams.prepare_agents(workflow, project.folder, fresh)
@@ -137,7 +139,7 @@ def check_agents(project: Project, workflow: Workflow, *, fresh: bool = True) ->
 def check_executable(project: Project, workflow: Workflow, *, fresh: bool = True) -> None:
     """Raise if an agent or an action of a workflow cannot be executed, before anything starts."""
     check_seen()
-    check_agents(project, workflow, fresh=fresh)
+    check_step_agents(project, workflow, fresh=fresh)
     for step in workflow.leaves():
         if step.kind not in ("approval", "manual"):
             action_of(step)
@@ -212,7 +214,7 @@ def start_workflow(
         facts={**git, "issue": request.issue, "description": workflow.description or None},
         context=project.surroundings(request.issue, git.get("git_branch")),
     )
-    driver = driving.start(setting, workflow, opening, alone=alone)
+    driver = driving.start_driver(setting, workflow, opening, alone=alone)
     say_outside(project, driver.run_id)
     return driver
 

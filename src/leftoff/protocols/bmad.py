@@ -31,11 +31,11 @@ from leftoff.protocols.document_draft import (
     inline,
     is_int,
     is_step_number,
+    note_text,
     one_line,
-    text_of,
     without,
 )
-from leftoff.protocols.loose_values import Rejected, run_words, shown
+from leftoff.protocols.loose_values import Rejected, run_words, shown_value
 from leftoff.protocols.protocol import Dialect
 from leftoff.protocols.sync import Sync
 from leftoff.store.rows import RunRow
@@ -145,7 +145,7 @@ class Bmad(Dialect):
         done = draft.ordinals(document, "steps_completed")
         total, current = draft.number(document, "total_steps"), draft.number(document, "current_step")
         if gaps(done):
-            draft.repairs.add(f"steps_completed has gaps: {shown(gaps(done))} are still to be done.")
+            draft.repairs.add(f"steps_completed has gaps: {shown_value(gaps(done))} are still to be done.")
         draft.run("total", total)
         draft.counted(done, total, current, names=document.get(NAMES))
         draft.put_all("variable", document, "session_variables")
@@ -312,7 +312,7 @@ def page(state: State) -> str:
             else str(about)
             for about in state.of("error").values()
         ],
-        "Notes": [text_of(value) for value in state.of("note").values()],
+        "Notes": [note_text(value) for value in state.of("note").values()],
     }
     for title, entries in lists.items():
         if any(entries):

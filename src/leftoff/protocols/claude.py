@@ -38,12 +38,12 @@ from leftoff.protocols.loose_values import (
     TooNew,
     read_stamp,
     run_words,
-    shown,
+    shown_value,
     step_words,
     version_numbers,
 )
 from leftoff.protocols.project_retention import Retention
-from leftoff.protocols.protocol import Dialect, read, state_at, write
+from leftoff.protocols.protocol import Dialect, decode_document, state_at, write
 from leftoff.protocols.sync import Sync
 from leftoff.store.rows import RunRow
 
@@ -177,7 +177,7 @@ class Claude(Dialect):
         version = document.get("schema_version")
         schema = version_numbers(version) if version is not None else []
         if schema is None:
-            raise Rejected(f"{path}: {shown(version)} is no schema version.")
+            raise Rejected(f"{path}: {shown_value(version)} is no schema version.")
         if schema[:2] > NEWEST:
             newest = ".".join(map(str, NEWEST))
             raise TooNew(f"{path} has schema version {version}; this leftoff knows up to {newest}.")
@@ -228,7 +228,7 @@ class Claude(Dialect):
             status = draft.status(STATUS, said, "status", "running")
         if draft.source.hints.get("given_up") and status in UNFINISHED and status != "failed":
             draft.repairs.add(
-                f"it lies in {FAILED}/; the status {shown(said.get('status'))} is read as abandoned."
+                f"it lies in {FAILED}/; the status {shown_value(said.get('status'))} is read as abandoned."
             )
             status = "abandoned"
         draft.run("status", status)
@@ -239,10 +239,10 @@ class Claude(Dialect):
         total, current = draft.number(document, "total_phases"), draft.number(document, "current_phase")
         draft.run("total", total)
         if len(set(done)) != len(done):
-            draft.repairs.add(f"completed_phases: {shown(done)} has a phase twice.")
+            draft.repairs.add(f"completed_phases: {shown_value(done)} has a phase twice.")
         if total is not None and max([*done, current or 0]) > total:
             draft.repairs.add(
-                f"there are phases beyond total_phases, which is {total}: {shown([*done, current])}."
+                f"there are phases beyond total_phases, which is {total}: {shown_value([*done, current])}."
             )
         draft.counted(done, total, current, names=document.get(NAMES))
         draft.put_all("variable", document, "workflow_state")
@@ -468,7 +468,7 @@ class Checkpoints:
     def save(self, kind: str, state: dict[str, Any]) -> tuple[str, str | None]:
         """Write a checkpoint and import it. Return the run's id, and the path of its file unless it succeeded."""
         document, folder = self._completed(kind, state), self.project.folder
-        said = read(DIALECT, document, Source(f"The state of {kind}"), Repairs())
+        said = decode_document(DIALECT, document, Source(f"The state of {kind}"), Repairs())
         there = self._row(said.run_id)
         known = self.state(there) if there is not None else said
         path = DIALECT.place(folder, known, said.status) or DIALECT.place(folder, known, "running")

@@ -43,7 +43,7 @@ from leftoff.protocols.loose_values import (
     Rejected,
     Repairs,
     TooNew,
-    shown,
+    shown_value,
     step_words,
     version_numbers,
 )
@@ -272,7 +272,7 @@ class Crunch(Dialect):
             if isinstance(entry, dict) and isinstance(entry.get("checkpoint_id"), str):
                 index[entry["checkpoint_id"]] = str(entry.get("trigger", "manual"))
             else:
-                notes.add(f"index.yaml: {shown(entry)} names no checkpoint.")
+                notes.add(f"index.yaml: {shown_value(entry)} names no checkpoint.")
         places = {name: place for place, name in enumerate(index)}
         found: dict[tuple[int, str, str], Loaded] = {}
         there: set[str] = set()
@@ -309,7 +309,7 @@ class Crunch(Dialect):
             if found is not None and found > (version_numbers(VERSION) or []):
                 raise TooNew(f"{draft.source.path} has version {given}; this leftoff knows up to {VERSION}.")
             wrong = "is no version; " if found is None else "is "
-            draft.repairs.add(f"version: {shown(given)} {wrong}read as {VERSION}.")
+            draft.repairs.add(f"version: {shown_value(given)} {wrong}read as {VERSION}.")
         issue = document.get("issue_number")
         if isinstance(issue, bool) or not isinstance(issue, (int, str)) or issue == "":
             issue = draft.source.hints.get("issue")
@@ -362,11 +362,13 @@ class Crunch(Dialect):
                     f"{draft.source.path} has no workflow_state: nobody knows which phase it is in."
                 )
             guess = named or PHASES[0]
-            draft.repairs.add(f"workflow_state.current_phase {shown(phase)} is no phase; read as {guess}.")
+            draft.repairs.add(
+                f"workflow_state.current_phase {shown_value(phase)} is no phase; read as {guess}."
+            )
             phase = guess
         label = about.get("current_state_label")
         if isinstance(label, str) and label != f"state:{phase}":
-            draft.repairs.add(f"the label {shown(label)} contradicts the phase {phase}, which counts.")
+            draft.repairs.add(f"the label {shown_value(label)} contradicts the phase {phase}, which counts.")
         here = PHASES.index(phase)
         over = resume_from in PHASES[here + 1 :]  # this phase is done, the next one has not begun
         for order, name in enumerate(PHASES):
@@ -674,7 +676,7 @@ def _decode_graph(draft: Draft, graph: dict[str, Any], phase: str) -> None:
             batch = max(done) if status in DONE and done else (current or 1)
             path, record["node"] = f"{phase}/batch-{batch}/{quote_part(name)}", name
         if not draft.put("step", path, record):
-            draft.repairs.add(f"the node {shown(name)} cannot be a step; kept as it is written.")
+            draft.repairs.add(f"the node {shown_value(name)} cannot be a step; kept as it is written.")
     if graph.get("graph_id") is not None:
         draft.put("context", "graph", {"graph_id": graph["graph_id"]})
 
@@ -734,7 +736,8 @@ def _decode_outputs(draft: Draft, outputs: dict[str, Any], phase: str) -> None:
             record = {key: value for key, value in record.items() if value is not None}
             if not draft.put("step", path, record | without(about, *_OUTPUT, *_STEP)):
                 draft.repairs.add(
-                    f"agent_outputs: {shown(task)} of {shown(agent)} cannot be a step; kept as it is written."
+                    f"agent_outputs: {shown_value(task)} of {shown_value(agent)} cannot be a step; "
+                    "kept as it is written."
                 )
             elif place:
                 draft.put("artifact", place, {"path": place, "step": path})

@@ -18,7 +18,7 @@ from leftoff.engine.tracking import DELETED, WAS
 from leftoff.errors import LeftoffError
 from leftoff.model.ids import MAX_KEY, MAX_RUN_ID, check_key, check_run_id, quote_part
 from leftoff.model.words import is_own
-from leftoff.protocols.loose_values import Rejected, Repairs, Words, read_time, shown, shown_under
+from leftoff.protocols.loose_values import Rejected, Repairs, Words, read_time, shown_under, shown_value
 
 Records = dict[tuple[str, str], Any]
 Leaves = Sequence[tuple[str, dict[str, Any]]]
@@ -183,7 +183,7 @@ class State:
 
     def notes(self, *but: str) -> str:
         """Return the notes as one text."""
-        return "\n".join(text_of(value) for key, value in self.of("note").items() if key not in but)
+        return "\n".join(note_text(value) for key, value in self.of("note").items() if key not in but)
 
     def issues(self) -> list[Any]:
         """Return the errors: a bare text if only the message is known, else an object."""
@@ -233,11 +233,11 @@ class Draft:
         try:
             self.run_id = check_run_id(fit)
         except LeftoffError:
-            raise Rejected(f"{self.source.path}: {shown(given)} cannot name a run.") from None
+            raise Rejected(f"{self.source.path}: {shown_value(given)} cannot name a run.") from None
         if fit != given:
             self.alias(given)
             self.repairs.add(
-                f"the id {shown(given)} is kept as {fit}; what was written is another name for it."
+                f"the id {shown_value(given)} is kept as {fit}; what was written is another name for it."
             )
         return fit
 
@@ -290,7 +290,7 @@ class Draft:
         if isinstance(value, str):
             return value or None
         if isinstance(value, (int, float)) and not isinstance(value, bool):
-            self.repairs.add(f"{key}: the number {shown(value)} is read as text.")
+            self.repairs.add(f"{key}: the number {shown_value(value)} is read as text.")
             return str(value)
         self._unusable(key, value, "text")
         return None
@@ -304,7 +304,7 @@ class Draft:
         if isinstance(value, str):
             digits = value.strip().lstrip("~").rstrip("%").strip()
             if digits.isascii() and digits.isdigit() and len(digits) < 10:
-                self.repairs.add(f"{key}: {shown(value)} is read as the number {int(digits)}.")
+                self.repairs.add(f"{key}: {shown_value(value)} is read as the number {int(digits)}.")
                 return int(digits)
         self._unusable(key, value, "a number")
         return None
@@ -314,7 +314,7 @@ class Draft:
         if isinstance(value, list):
             return value
         if isinstance(value, str) and value.strip():
-            self.repairs.add(f"{key}: the text {shown(value)} is read as a list of one.")
+            self.repairs.add(f"{key}: the text {shown_value(value)} is read as a list of one.")
             return [value]
         self._unusable(key, value, "a list")
         return []
@@ -338,7 +338,7 @@ class Draft:
             if number is not None and 0 < number <= MOST_STEPS:
                 out.append(number)
             else:
-                self.repairs.add(f"{key}: {shown(entry)} is no step's number; left out.")
+                self.repairs.add(f"{key}: {shown_value(entry)} is no step's number; left out.")
         return out
 
     def time(self, document: dict[str, Any], key: str, where: str | None = None) -> int | None:
@@ -409,7 +409,7 @@ class Draft:
             if self.put("step", below + quote_part(str(name)), record):
                 found.append(status)
             else:
-                self.repairs.add(f"the {what} {shown(name)} is there twice; the first one counts.")
+                self.repairs.add(f"the {what} {shown_value(name)} is there twice; the first one counts.")
         return found
 
     def times(self, about: dict[str, Any]) -> dict[str, str]:
@@ -444,7 +444,7 @@ class Draft:
                 if status is not None:
                     about["status"] = status
                 if not self.put("file", path, about):
-                    self.repairs.add(f"{key}: {shown(path)} is there twice, or cannot be a name.")
+                    self.repairs.add(f"{key}: {shown_value(path)} is there twice, or cannot be a name.")
 
     def done(self) -> State:
         at = self.at if self.at is not None else self.source.modified
@@ -474,7 +474,7 @@ def without(value: dict[str, Any], *names: str) -> dict[str, Any]:
     return {key: item for key, item in value.items() if key not in names}
 
 
-def text_of(note: object) -> str:
+def note_text(note: object) -> str:
     if isinstance(note, dict):
         note = note.get("text", "")
     return note if isinstance(note, str) else ""

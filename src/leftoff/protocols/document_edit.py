@@ -18,24 +18,24 @@ from leftoff.engine.file_state import hash_file
 from leftoff.engine.opening import redacted_records
 from leftoff.errors import NotFound, StoreUnavailable
 from leftoff.model.changes import ChangeSet
+from leftoff.model.codec import same_json
 from leftoff.model.words import AS_WRITTEN, decides_step
-from leftoff.protocols.document_draft import Records, Source, State, text_of
+from leftoff.protocols.document_draft import Records, Source, State, note_text
 from leftoff.protocols.loose_values import Repairs
 from leftoff.protocols.protocol import (
     IMPORTED,
     Dialect,
     base_of,
-    need_known,
+    decode_document,
+    need_known_fields,
     own_alias,
     own_id,
-    read,
     renewed,
     respelt,
-    same,
     state_at,
     write,
 )
-from leftoff.store.base import Store, Tx, View
+from leftoff.store.base import SqlStore, Tx, View
 from leftoff.store.rows import RunRow
 
 if TYPE_CHECKING:
@@ -84,16 +84,16 @@ def merge(base: Records, ours: Records, theirs: Records, stored: Records) -> Edi
     edits = Edits()
     for address in sorted({*base, *theirs}):
         before, mine, after = (side.get(address, GONE) for side in (base, ours, theirs))
-        if same(before, after) or same(mine, after):
+        if same_json(before, after) or same_json(mine, after):
             continue
         form = address == ("extra", AS_WRITTEN)  # says how the file is written: the file's own counts
         if not form and isinstance(before, dict) and isinstance(mine, dict) and isinstance(after, dict):
             changed: dict[str, Any] = {}
             for name in sorted({*before, *after}):
                 old, own, new = (side.get(name, GONE) for side in (before, mine, after))
-                if same(old, new) or same(own, new):
+                if same_json(old, new) or same_json(own, new):
                     continue
-                if same(old, own):
+                if same_json(old, own):
                     changed[name] = new
                 else:
                     edits.contradictions.append(Contradiction(address, name, own, new))
@@ -101,7 +101,7 @@ def merge(base: Records, ours: Records, theirs: Records, stored: Records) -> Edi
                 known = stored.get(address)
                 merged = {**known, **changed} if isinstance(known, dict) else changed
                 edits.records[address] = {key: value for key, value in merged.items() if value is not GONE}
-        elif form or same(before, mine):
+        elif form or same_json(before, mine):
             edits.records[address] = after
         else:
             edits.contradictions.append(Contradiction(address, None, mine, after))
@@ -138,7 +138,7 @@ class DocumentEdit:
     result of the merge, and ``redacted`` names the records with secrets.
     """
 
-    store: Store
+    store: SqlStore
     project: str
     scrubber: Scrubber | None
     dialect: Dialect
@@ -174,7 +174,7 @@ class DocumentEdit:
         head = state_at(self.store, tx, row, self.dialect)
         present = write(self.dialect, head)
         theirs = self._read(present, head)
-        ours = read(self.dialect, present, self.source, Repairs(), head)
+        ours = decode_document(self.dialect, present, self.source, Repairs(), head)
         # several runs of one task have the same id in their documents
         if self.run_id is not None and theirs.run_id != ours.run_id:
             raise NotFound(f"{self.source.path} is of another run: {theirs.run_id}.")
@@ -237,31 +237,33 @@ class DocumentEdit:
     def _read(self, present: dict[str, Any], head: State) -> State:
         """Return the run of the document, with missing fields as they are and untouched computed fields renewed."""
         document = respelt(self.document, self.dialect.keys, self.repairs)
-        need_known(self.dialect, document, self.source)
+        need_known_fields(self.dialect, document, self.source)
         document = self.dialect.filled(document, present)
-        theirs = read(self.dialect, document, self.source, self.repairs, head)
+        theirs = decode_document(self.dialect, document, self.source, self.repairs, head)
         if self.dialect.derived and self.base is not None:
             computed = self.dialect.encode(theirs)
             document = renewed(document, self.base, computed, self.dialect.derived)
-            theirs = read(self.dialect, document, self.source, Repairs(), head)
+            theirs = decode_document(self.dialect, document, self.source, Repairs(), head)
         return theirs
 
     def _before(self, tx: Tx, row: RunRow, theirs: State, head: State) -> Records | None:
         """Return what the document was changed from: a version of ours, else the base document."""
         base = None
         if self.base is not None:
-            base = read(self.dialect, self.base, self.source, Repairs(), head)
+            base = decode_document(self.dialect, self.base, self.source, Repairs(), head)
             base.records = masked(base.records, self.scrubber, Repairs())
             stamps_agree = (base.at, base.aliases) == (theirs.at, theirs.aliases)
             if self.edited and stamps_agree:
                 return base.records  # a second edit of a file that has no new stamp of ours yet
         version = base_of(self.store, tx, row, self.dialect, theirs)
         if version is not None:
-            return read(self.dialect, write(self.dialect, version), self.source, Repairs(), head).records
+            return decode_document(
+                self.dialect, write(self.dialect, version), self.source, Repairs(), head
+            ).records
         return base.records if base is not None else None
 
 
-def take_beat(store: Store, find: Find, at: int | None, now: int) -> None:
+def take_beat(store: SqlStore, find: Find, at: int | None, now: int) -> None:
     """Store the heartbeat of a document if it is later than the known one."""
     if at is None or at > now + MOST_AHEAD_MS:
         return
@@ -277,7 +279,7 @@ def masked(records: Records, scrubber: Scrubber | None, repairs: Repairs) -> Rec
         return records
     out = dict(records)
     for (collection, key), value in records.items():
-        text = text_of(value) if collection == "note" else ""
+        text = note_text(value) if collection == "note" else ""
         if text and (clean := scrubber.mask(text)) != text:
             out[collection, key] = {**value, "text": clean} if isinstance(value, dict) else clean
             repairs.add(f"note/{key} holds what looks like a secret, which is not stored.")

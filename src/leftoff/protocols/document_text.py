@@ -15,7 +15,7 @@ import zlib
 from typing import Any
 
 from leftoff.errors import NotFound, StoreUnavailable
-from leftoff.protocols.loose_values import Rejected, Repairs, shown, shown_under
+from leftoff.protocols.loose_values import Rejected, Repairs, shown_under, shown_value
 
 MOST_BYTES = 50 * 10**6
 MOST_DEPTH = 100
@@ -84,7 +84,13 @@ def read_document(data: bytes, path: str, repairs: Repairs) -> dict[str, Any]:
     else:
         value = parse_json(text, path, repairs)
     if not isinstance(value, dict):
-        kind = "a list" if isinstance(value, list) else "nothing" if value is None else f"only {shown(value)}"
+        kind = (
+            "a list"
+            if isinstance(value, list)
+            else "nothing"
+            if value is None
+            else f"only {shown_value(value)}"
+        )
         raise Rejected(f"{path} holds {kind}, not a document with keys.")
     if not value:
         raise Rejected(f"{path} holds an empty document.")
@@ -152,7 +158,7 @@ def _mend_json(text: str, repairs: Repairs, first: json.JSONDecodeError) -> Any:
     mended = _STRING.sub(mend, text)
     value = _load_json(mended, repairs, strict=False)
     for inside in mended_texts[:5]:
-        repairs.add(f"{shown(inside)}: a backslash that starts no escape is read as itself.")
+        repairs.add(f"{shown_value(inside)}: a backslash that starts no escape is read as itself.")
     if len(mended_texts) > 5:
         repairs.add(f"{len(mended_texts) - 5} more texts have a backslash that starts no escape.")
     if "control character" in first.msg or mended == text:
@@ -168,7 +174,7 @@ def _load_json(text: str, repairs: Repairs, *, strict: bool) -> Any:
             for key, value in items:
                 if key in seen:
                     old = shown_under(key, seen[key])
-                    repairs.add(f"{shown(key)} is there twice; the last one counts, not {old}.")
+                    repairs.add(f"{shown_value(key)} is there twice; the last one counts, not {old}.")
                 seen[key] = value
         return out
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from leftoff.protocols.loose_values import Rejected, Repairs, shown, shown_under
+from leftoff.protocols.loose_values import Rejected, Repairs, shown_under, shown_value
 from leftoff.workflow.yaml_source import BadDefinition, Node, Problems, Tree
 
 _INT = re.compile(r"[-+]?(0|[1-9][0-9]{0,4000})\Z")
@@ -51,7 +51,7 @@ class _LooseTree(Tree):
     def _pair(self, node: Node, key: Node, value: Node) -> None:
         if key.text in node.value:
             old = shown_under(key.text, node.value[key.text][1].plain())
-            self._report(value, f"{shown(key.text)} is there twice; the last one counts, not {old}.")
+            self._report(value, f"{shown_value(key.text)} is there twice; the last one counts, not {old}.")
         node.value[key.text] = (key, value)
 
     def _merge(self, node: Node) -> None:
@@ -66,7 +66,7 @@ class _LooseTree(Tree):
         return node
 
     def _bad_tag(self, event: Any) -> None:
-        self.repairs.add(f"line {event.start_mark.line + 1}: the tag {shown(event.tag)} is left out.")
+        self.repairs.add(f"line {event.start_mark.line + 1}: the tag {shown_value(event.tag)} is left out.")
 
 
 def plain_yaml(text: str) -> Any:
@@ -105,7 +105,7 @@ def parse_yaml(text: str, path: str, repairs: Repairs) -> Any:
         for key, value in document.items():
             if key in out and out[key] != value:
                 old = shown_under(key, out[key])
-                repairs.add(f"{shown(key)} is in two of them; the last one counts, not {old}.")
+                repairs.add(f"{shown_value(key)} is in two of them; the last one counts, not {old}.")
             out[key] = value
     return out
 

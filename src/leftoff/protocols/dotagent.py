@@ -23,7 +23,7 @@ from leftoff.model.ids import unquote_part
 from leftoff.model.words import FINISHED, UNFINISHED
 from leftoff.protocols.document_draft import DONE, STEP_FIELDS, Draft, State, without
 from leftoff.protocols.import_documents import Loaded
-from leftoff.protocols.loose_values import Reject, Rejected, meaning, shown, step_words
+from leftoff.protocols.loose_values import Reject, Rejected, meaning, shown_value, step_words
 from leftoff.protocols.protocol import Dialect, filled, respelt, write
 from leftoff.protocols.sync import Sync
 from leftoff.store.base import Tx
@@ -222,10 +222,10 @@ class Dotagent(Dialect):
         if isinstance(name, str) and name in PHASES:
             return name
         if isinstance(name, str) and name.strip().upper() in PHASES:
-            draft.repairs.add(f"the phase {shown(name)} is read as {name.strip().upper()}.")
+            draft.repairs.add(f"the phase {shown_value(name)} is read as {name.strip().upper()}.")
             return name.strip().upper()
         if name is not None:
-            draft.repairs.add(f"{shown(entry)} is no phase; kept as it is written.")
+            draft.repairs.add(f"{shown_value(entry)} is no phase; kept as it is written.")
         return None
 
     # -- writing

@@ -31,9 +31,9 @@ from leftoff.protocols.document_edit import (
 )
 from leftoff.protocols.document_text import read_bytes, read_document
 from leftoff.protocols.loose_values import Reject, Rejected, Repairs, rejecting
-from leftoff.protocols.protocol import IMPORTED, Dialect, foreign, read, run_named
+from leftoff.protocols.protocol import IMPORTED, Dialect, decode_document, foreign, run_named
 from leftoff.protocols.registry import dialects, recognise
-from leftoff.store.base import Store
+from leftoff.store.base import SqlStore
 from leftoff.store.rows import RunRow
 
 if TYPE_CHECKING:
@@ -200,7 +200,7 @@ class Importer:
     """One import into one store. ``reject(path, error)`` is called for each file that is not imported."""
 
     def __init__(
-        self, store: Store, project: str, scrubber: Scrubber | None, now: int, reject: Reject
+        self, store: SqlStore, project: str, scrubber: Scrubber | None, now: int, reject: Reject
     ) -> None:
         self._follower = store.follower
         self.store = store if self._follower is None else self._follower.store
@@ -260,7 +260,7 @@ class Importer:
     def _decode(self, dialect: Dialect, loaded: Loaded, known: State | None) -> bool:
         """Find out which run a document describes. Return whether it is one."""
         try:
-            loaded.state = read(dialect, loaded.document, loaded.source, loaded.repairs, known)
+            loaded.state = decode_document(dialect, loaded.document, loaded.source, loaded.repairs, known)
             return True
         except LeftoffError as error:
             self.reject(loaded.source.path, error)

@@ -63,7 +63,7 @@ def rejecting(path: str, reject: Reject) -> Iterator[None]:
         reject(path, error)
 
 
-def shown(value: object) -> str:
+def shown_value(value: object) -> str:
     """Return a value as a line of the report shows it."""
     text = repr(value)
     return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
@@ -71,7 +71,7 @@ def shown(value: object) -> str:
 
 def shown_under(key: object, value: object) -> str:
     """Return the value of a key as a line of the report shows it, unless it is a secret by its name."""
-    return shown(Redactor().scrub(str(key), value)[0])
+    return shown_value(Redactor().scrub(str(key), value)[0])
 
 
 def version_numbers(given: Any) -> list[int] | None:
@@ -136,7 +136,7 @@ class Words:
                 said = shown_under(where, word)
                 repairs.add(f"{where}: the status {said} is unknown; read as {self.write(default)}.")
             return default
-        repairs.add(f"{where}: the status {shown(word)} is read as {self.write(ours)}.")
+        repairs.add(f"{where}: the status {shown_value(word)} is read as {self.write(ours)}.")
         return ours
 
     def write(self, ours: str) -> str:
@@ -171,7 +171,7 @@ def read_time(value: Any, repairs: Repairs, where: str, day: int | None = None) 
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         for factor, unit in ((1000, "seconds"), (1, "milliseconds")):
             if found is None and _EPOCH[0] * 1000 <= value * factor < _EPOCH[1] * 1000:
-                repairs.add(f"{where}: {shown(value)} is read as {unit} since 1970.")
+                repairs.add(f"{where}: {shown_value(value)} is read as {unit} since 1970.")
                 found = int(value * factor)
     elif isinstance(value, str):
         text = value.strip()
@@ -181,10 +181,10 @@ def read_time(value: Any, repairs: Repairs, where: str, day: int | None = None) 
         elif clock is not None and day is not None:
             since = _millis(1970, 1, 1, int(clock[1]), int(clock[2]), int(clock[3] or 0))
             if since is not None:
-                repairs.add(f"{where}: {shown(text)} has no date; read as of {iso(day)[:10]}, in UTC.")
+                repairs.add(f"{where}: {shown_value(text)} has no date; read as of {iso(day)[:10]}, in UTC.")
                 found = day // DAY_MS * DAY_MS + since
     if found is None:
-        repairs.add(f"{where}: {shown(value)} is no time; kept as it is written.")
+        repairs.add(f"{where}: {shown_value(value)} is no time; kept as it is written.")
     return found
 
 
@@ -194,11 +194,11 @@ def _full_time(text: str, match: re.Match[str], repairs: Repairs, where: str) ->
         return None
     zone, ahead = match[8], 0
     if match[4] is None:
-        repairs.add(f"{where}: {shown(text)} has no time of day; read as midnight, in UTC.")
+        repairs.add(f"{where}: {shown_value(text)} has no time of day; read as midnight, in UTC.")
     elif zone is None:
-        repairs.add(f"{where}: {shown(text)} has no time zone; read as UTC.")
+        repairs.add(f"{where}: {shown_value(text)} has no time zone; read as UTC.")
     elif match[6] is None or zone in ("UTC", "GMT"):
-        repairs.add(f"{where}: {shown(text)} is no ISO-8601 time; read as {iso(found)}.")
+        repairs.add(f"{where}: {shown_value(text)} is no ISO-8601 time; read as {iso(found)}.")
     if zone is not None and zone[0] in "+-":
         ahead = (int(zone[1:3]) * 60 + int(zone[-2:])) * (60_000 if zone[0] == "+" else -60_000)
     moved = found + int((match[7] or "").ljust(3, "0")[:3]) - ahead

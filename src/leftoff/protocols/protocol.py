@@ -21,16 +21,17 @@ from typing import TYPE_CHECKING, Any
 from leftoff.engine.commit import Seal
 from leftoff.engine.find import SESSION
 from leftoff.engine.findings import Finding
-from leftoff.engine.opening import find
+from leftoff.engine.opening import run_by_id
 from leftoff.engine.retention_policy import DEFAULT, Policy, phase
 from leftoff.engine.run_reader import Reader
 from leftoff.errors import NoCheckpoint
 from leftoff.model.changes import ChangeSet, Version
+from leftoff.model.codec import same_json
 from leftoff.model.words import AS_WRITTEN
 from leftoff.protocols.document_draft import Draft, Source, State
 from leftoff.protocols.document_text import dump_json
-from leftoff.protocols.loose_values import Reject, Rejected, Repairs, shown
-from leftoff.store.base import Store, Tx, View
+from leftoff.protocols.loose_values import Reject, Rejected, Repairs, shown_value
+from leftoff.store.base import SqlStore, Tx, View
 from leftoff.store.rows import RunRow
 
 if TYPE_CHECKING:  # both are built on this module
@@ -265,12 +266,12 @@ class Dialect:
 # -- documents and records
 
 
-def read(
+def decode_document(
     dialect: Dialect, document: dict[str, Any], source: Source, repairs: Repairs, known: State | None = None
 ) -> State:
     """Return the run that a document describes, with all of its fields."""
     document = respelt(document, dialect.keys, repairs)
-    need_known(dialect, document, source)
+    need_known_fields(dialect, document, source)
     draft = Draft(source, repairs, known)
     dialect.decode(draft, document)
     decoded = draft.done()
@@ -324,7 +325,7 @@ def _differences(
                 was[key], said[key] = inner
         elif ours is _NONE and _is_plain(name := "/".join((*path, key)), len(path) + 1):
             extra[name] = theirs
-        elif not same(ours, theirs):
+        elif not same_json(ours, theirs):
             if ours is not _NONE:
                 was[key] = ours
             if theirs is not _NONE:
@@ -347,7 +348,7 @@ def lay_over(document: dict[str, Any], was: dict[str, Any], said: dict[str, Any]
         if isinstance(old, dict) and isinstance(new, dict):
             if isinstance(now, dict):
                 out[key] = lay_over(now, old, new)
-        elif same(now, old):
+        elif same_json(now, old):
             if new is _NONE:
                 out.pop(key, None)
             else:
@@ -366,23 +367,12 @@ def renewed(
         if rest:
             if isinstance(inner, dict) and isinstance(before, dict) and isinstance(computed.get(first), dict):
                 out[first] = renewed(inner, before, computed[first], [rest])
-        elif first in out and same(inner, before):
+        elif first in out and same_json(inner, before):
             out[first] = computed.get(first)
     return out
 
 
-def same(left: Any, right: Any) -> bool:
-    """Return whether two values are equal as JSON: ``1``, ``1.0`` and ``true`` are three values."""
-    if left is right:
-        return True
-    if isinstance(left, dict) and isinstance(right, dict):
-        return left.keys() == right.keys() and all(same(item, right[key]) for key, item in left.items())
-    if isinstance(left, list) and isinstance(right, list):
-        return len(left) == len(right) and all(map(same, left, right))
-    return type(left) is type(right) and bool(left == right)
-
-
-def need_known(dialect: Dialect, document: dict[str, Any], source: Source) -> None:
+def need_known_fields(dialect: Dialect, document: dict[str, Any], source: Source) -> None:
     """Raise if a document has none of the protocol's fields."""
     if dialect.keys and not any(key in document for key in (*dialect.keys, *dialect.marks)):
         raise foreign(dialect, document, source.path)
@@ -390,7 +380,7 @@ def need_known(dialect: Dialect, document: dict[str, Any], source: Source) -> No
 
 def foreign(dialect: Dialect, document: dict[str, Any], path: str) -> Rejected:
     """Return the error for a document that does not belong to a protocol."""
-    keys = ", ".join(shown(key) for key in list(document)[:5])
+    keys = ", ".join(shown_value(key) for key in list(document)[:5])
     hint = "Nothing of it was imported. `leftoff dialects` shows what the files of each one look like."
     return Rejected(f"{path} is nothing of {dialect.name}: its keys are {keys}.", hint=hint)
 
@@ -419,7 +409,7 @@ def respelt(document: dict[str, Any], keys: tuple[str, ...], repairs: Repairs) -
     for key, value in document.items():
         right = known.get(key.replace("_", "").replace("-", "").replace(" ", "").lower(), key)
         if right != key and right not in document and right not in out:
-            repairs.add(f"the key {shown(key)} is read as {right}.")
+            repairs.add(f"the key {shown_value(key)} is read as {right}.")
             key = right
         out[key] = value
     return out
@@ -430,10 +420,10 @@ def respelt(document: dict[str, Any], keys: tuple[str, ...], repairs: Repairs) -
 
 def run_named(run_id: str) -> Callable[[View], RunRow]:
     """Return a function that finds a run by its id, for a report."""
-    return lambda view: find(view, run_id)
+    return lambda view: run_by_id(view, run_id)
 
 
-def state_at(store: Store, view: View, row: RunRow, dialect: Dialect, seq: int | None = None) -> State:
+def state_at(store: SqlStore, view: View, row: RunRow, dialect: Dialect, seq: int | None = None) -> State:
     """Return a run at a version (``None``: its head) as the protocol sees it."""
     version = view.version(row.run, row.seq if seq is None else seq)
     lease = view.lease(row.run) if seq is None else None
@@ -468,7 +458,7 @@ def own_id(dialect: Dialect, theirs: State) -> str | None:
     return next((name for name in names if dialect.is_own_id(name)), None)
 
 
-def base_of(store: Store, view: View, row: RunRow, dialect: Dialect, theirs: State) -> State | None:
+def base_of(store: SqlStore, view: View, row: RunRow, dialect: Dialect, theirs: State) -> State | None:
     """Return the version that a document was written from: by its id, by its time, or the last one imported."""
     own = own_id(dialect, theirs)
     named = view.aliased(own, row.run) if own is not None else None

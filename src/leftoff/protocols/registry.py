@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 from leftoff.engine.find import Target
 from leftoff.engine.findings import STOP, UNAPPROVED, Finding
 from leftoff.engine.judge import CheckProvider
-from leftoff.engine.opening import find
+from leftoff.engine.opening import run_by_id
 from leftoff.engine.project import Project
 from leftoff.engine.resume_answers import Selection
 from leftoff.engine.run_checks import World
 from leftoff.engine.settings import FILE, Settings
 from leftoff.errors import Conflict, Invalid, LeftoffError, Usage
 from leftoff.model.words import STEP_ENDED
-from leftoff.store.base import Store
+from leftoff.store.base import SqlStore
 from leftoff.store.rows import RunRow
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def dialects() -> list[Dialect]:
 
 def recognise(document: dict[str, Any], path: str) -> Dialect:
     """Return the protocol that a document most likely belongs to."""
-    from leftoff.protocols.loose_values import Rejected, shown
+    from leftoff.protocols.loose_values import Rejected, shown_value
 
     if "$schema" in document and "properties" in document:
         raise Rejected(f"{path} is a JSON Schema, not a checkpoint.")
@@ -63,7 +63,7 @@ def recognise(document: dict[str, Any], path: str) -> Dialect:
     )
     if best >= _SURE:
         return found
-    keys = ", ".join(shown(key) for key in list(document)[:5])
+    keys = ", ".join(shown_value(key) for key in list(document)[:5])
     hint = "Nothing of it was imported. If it is one of them all the same: --dialect D (`leftoff dialects`)."
     raise Rejected(f"{path} is none of the dialects that leftoff knows; its keys are {keys}.", hint=hint)
 
@@ -144,13 +144,13 @@ def dialect_of(row: RunRow, project: str, settings: Settings) -> Dialect | None:
     return dialect(name) if name in BUILT_IN else None
 
 
-def state_of(store: Store, target: Target, dialect: Dialect) -> State:
+def state_of(store: SqlStore, target: Target, dialect: Dialect) -> State:
     """Return a run at the version that is meant, as its protocol sees it."""
     from leftoff.protocols.protocol import state_at
 
     seq = target.version.seq if target.version is not None else None
     run_id = target.row.run_id
-    return store.read(lambda view: state_at(store, view, find(view, run_id), dialect, seq))
+    return store.read(lambda view: state_at(store, view, run_by_id(view, run_id), dialect, seq))
 
 
 def unapproved(state: State, settings: Settings) -> list[str]:

@@ -15,6 +15,7 @@ from leftoff.engine.git import DIRTY
 from leftoff.engine.run_info import LIMITS, RunInfo, list_info
 from leftoff.engine.run_reader import DEFINITION
 from leftoff.engine.tracking import BEFORE, MARK
+from leftoff.model.codec import same_json
 from leftoff.model.ids import slug, unquote_part
 from leftoff.model.words import STEP_STATUS, UNFINISHED
 from leftoff.protocols.document_draft import (
@@ -29,10 +30,10 @@ from leftoff.protocols.document_draft import (
     one_line,
     without,
 )
-from leftoff.protocols.loose_values import Rejected, run_words, shown, step_words
-from leftoff.protocols.protocol import Dialect, same
+from leftoff.protocols.loose_values import Rejected, run_words, shown_value, step_words
+from leftoff.protocols.protocol import Dialect
 from leftoff.protocols.sync import Sync
-from leftoff.store.base import Store
+from leftoff.store.base import SqlStore
 from leftoff.store.rows import RunRow
 
 KEYS = tuple(
@@ -182,7 +183,7 @@ class Sitebuilder(Dialect):
         first, dash, rest = stem.partition("-")
         if not (dash and first and rest):
             raise Rejected(f"{draft.source.path} is no sitebuilder checkpoint: it names no agent and task.")
-        draft.repairs.add(f"agent and task_id are missing; taken from {shown(stem)}.")
+        draft.repairs.add(f"agent and task_id are missing; taken from {shown_value(stem)}.")
         return agent or first, task or rest
 
     def _subtasks(self, draft: Draft, subtasks: dict[str, Any]) -> None:
@@ -194,7 +195,7 @@ class Sitebuilder(Dialect):
         entries = []
         for item in draft.entries({"items": items}, "items"):
             if not isinstance(item, dict):
-                draft.repairs.add(f"subtasks.items: {shown(item)} is read as the id of a subtask.")
+                draft.repairs.add(f"subtasks.items: {shown_value(item)} is read as the id of a subtask.")
             named = isinstance(item, dict) and "id" not in item and "name" in item
             entries.append({"id": item["name"], **item} if named else item)
         listed = draft.items(entries, "subtask", STEPS)
@@ -215,7 +216,9 @@ class Sitebuilder(Dialect):
         known = draft.known.of("error") if draft.known is not None else {}
         new = []
         for entry in draft.entries(document, "errors"):
-            there = next(((key, about) for key, about in known.items() if same(_error(about), entry)), None)
+            there = next(
+                ((key, about) for key, about in known.items() if same_json(_error(about), entry)), None
+            )
             if there is not None:
                 draft.put("error", *there)
                 continue
@@ -402,7 +405,7 @@ _FENCES = ("```", "~~~")
 _WORDS = {"running": "in_progress", "completed": "complete"}
 
 
-def table(store: Store, now: int, limits: tuple[int, int] = LIMITS) -> str:
+def status_table(store: SqlStore, now: int, limits: tuple[int, int] = LIMITS) -> str:
     """Return the table as Markdown: unfinished runs, and those completed within a day."""
     runs = list_info(store, now, limits, status=UNFINISHED)
     done = list_info(store, now, limits, status=("completed",), limit=50)

@@ -25,15 +25,16 @@ from leftoff.errors import Invalid, LeftoffError, NotFound, StoreUnavailable, Un
 from leftoff.files import make_folder
 from leftoff.host import debug
 from leftoff.model.changes import ChangeSet
+from leftoff.model.codec import same_json
 from leftoff.protocols.document_draft import Source, State
 from leftoff.protocols.document_edit import DocumentEdit
 from leftoff.protocols.document_text import pack, read_document
 from leftoff.protocols.import_documents import Importer
 from leftoff.protocols.loose_values import Repairs
-from leftoff.protocols.protocol import Dialect, run_named, same, state_at, write
+from leftoff.protocols.protocol import Dialect, run_named, state_at, write
 from leftoff.protocols.registry import mirrored
 from leftoff.protocols.sync_base import Problem, SecretFilter, SyncBase, SyncedFile, digest
-from leftoff.store.base import Store, Tx, View
+from leftoff.store.base import SqlStore, Tx, View
 from leftoff.store.follower import Follower
 from leftoff.store.rows import RunRow
 
@@ -49,7 +50,7 @@ class Sync(Follower):
 
     def __init__(
         self,
-        store: Store,
+        store: SqlStore,
         project: str,
         dialect: Dialect,
         settings: Settings,
@@ -520,7 +521,7 @@ class Sync(Follower):
             there = read_document(data, path, Repairs()) if data is not None else None
         except LeftoffError:
             return False
-        return there is not None and same(_without(there, but), _without(document, but))
+        return there is not None and same_json(_without(there, but), _without(document, but))
 
     def state(self, row: RunRow, seq: int | None = None) -> State:
         return self.store.read(lambda view: state_at(self.store, view, row, self.dialect, seq))
@@ -624,8 +625,8 @@ class SyncedStore:
 
 
 def follow(
-    store: Store, project: str, settings: Settings, clock: Callable[[], int], say: Callable[[str], None]
-) -> Store:
+    store: SqlStore, project: str, settings: Settings, clock: Callable[[], int], say: Callable[[str], None]
+) -> SqlStore:
     """Return the project's store, in sync with the files of the protocol in `[mirror]`, if there is one."""
     own = mirrored(project, settings)
     if own is None:

@@ -21,7 +21,7 @@ from leftoff.files import held_by_another, lock_within, write_private
 from leftoff.model.codec import sha256
 from leftoff.protocols.document_text import read_document
 from leftoff.protocols.loose_values import Repairs
-from leftoff.store.base import Store
+from leftoff.store.base import SqlStore
 
 FOLDER, BASE = "sync", ".base"
 
@@ -75,7 +75,7 @@ class SyncBase:
         self.problems: dict[str, Problem] = {}  # by run or file
 
     @contextmanager
-    def open(self, patience: float = Store.patience) -> Iterator[None]:
+    def open(self, patience: float = SqlStore.patience) -> Iterator[None]:
         """Lock the state, load it, and save it at the end. ``patience``: seconds to wait for the lock."""
         os.makedirs(self.folder, mode=0o700, exist_ok=True)
         path = os.path.join(self.folder, "lock")

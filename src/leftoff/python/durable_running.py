@@ -29,7 +29,7 @@ from leftoff.python.item_steps import free_path
 from leftoff.python.replay import IN_STEP, Scope, current, leave, needs_key
 from leftoff.python.run_steps import PythonLog
 from leftoff.python.values import decode_value, encode_value
-from leftoff.workflow.durations import text as duration_text
+from leftoff.workflow.durations import duration_text as duration_text
 
 if TYPE_CHECKING:
     from leftoff.python.durable import Durable

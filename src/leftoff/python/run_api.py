@@ -35,7 +35,7 @@ from leftoff.python.item_steps import Each, ItemMap, found_items
 from leftoff.python.run_buffer import Heartbeat, RunBuffer
 from leftoff.python.run_steps import NO_ARGUMENTS, RunSteps, Step, logger
 from leftoff.python.values import restored
-from leftoff.store.base import Store as StoreOfRuns
+from leftoff.store.base import SqlStore as StoreOfRuns
 from leftoff.store.base import View
 from leftoff.store.rows import RunRow
 

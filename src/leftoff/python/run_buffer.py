@@ -63,7 +63,7 @@ from leftoff.python.variable_cells import (
     overlay,
     with_appended,
 )
-from leftoff.store.base import Store, View
+from leftoff.store.base import SqlStore, View
 from leftoff.store.rows import BlobRow, RunRow
 
 Record = dict[str, Any]
@@ -148,7 +148,7 @@ class UnansweredCommit:
         """The version that it was to follow, and its token."""
         return self._since, self._token
 
-    def ask(self, store: Store, run: int) -> Version | None:
+    def ask(self, store: SqlStore, run: int) -> Version | None:
         """Return the version that it became, if any. A write, so that it comes after a commit still under way."""
         try:
             return store.write(lambda tx: tx.applied(run, self._since, self._token))
@@ -181,7 +181,7 @@ def _appended(change: Change) -> int:
 class RunBuffer:
     """One run, as the process that drives it sees and changes it."""
 
-    def __init__(self, store: Store, head: Head, epoch: int, clock: Clock, redactor: Redactor) -> None:
+    def __init__(self, store: SqlStore, head: Head, epoch: int, clock: Clock, redactor: Redactor) -> None:
         self.store = store
         self.run, self.run_id = head.run, head.run_id
         self.head = head
@@ -535,7 +535,7 @@ class RunBuffer:
         waits = self.not_durable().get(("run", "status"))
         before = payload(waits.stored, "status") if waits else self.store.read(self.row).status
         blocked = any(record["status"] == "blocked" for record, _ in self.step_records().values())
-        after = lifecycle.run_status(before, blocked=blocked)
+        after = lifecycle.status_of_run(before, blocked=blocked)
         if after != before:
             self.pending.put("run", "status", after)
 
@@ -732,7 +732,7 @@ class RunBuffer:
 
     def beat(self) -> None:
         """Renew the lease: the run is still driven."""
-        lease.beat(self.store, self.run, self.run_id, self.epoch, self.clock.now())
+        lease.renew_lease(self.store, self.run, self.run_id, self.epoch, self.clock.now())
 
     def settle(self, status: str, seal: Seal | None = None, summary: str | None = None) -> bool:
         """Set the run's status in the commit that ends the driving. Return whether this process drove the run."""

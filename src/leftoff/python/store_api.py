@@ -20,7 +20,7 @@ from leftoff.engine.findings import check_codes
 from leftoff.engine.judge import Verdict, judge_for_program, told_to_program
 from leftoff.engine.lease import need_free
 from leftoff.engine.opening import Opening, open_run, start_new_run
-from leftoff.engine.opening import find as find_run
+from leftoff.engine.opening import run_by_id as find_run
 from leftoff.engine.resume_answers import Answers, ResumeRequest, keep_accepted, nothing_left
 from leftoff.engine.run_info import RunInfo, list_info
 from leftoff.engine.settings import CALLER, Caller

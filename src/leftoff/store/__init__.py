@@ -13,7 +13,7 @@ from leftoff.errors import Unsupported, Usage
 
 if TYPE_CHECKING:
     from leftoff.clock import Clock
-    from leftoff.store.base import Store
+    from leftoff.store.base import SqlStore
 
 _FOLDERS, _SERVERS = ("sqlite", "file"), ("postgresql", "postgres")  # how URLs begin
 
@@ -30,7 +30,7 @@ def folder_of(location: str) -> str | None:
     return location if not mark else rest if scheme in _FOLDERS else None
 
 
-def open_store(location: str, folders: str, clock: Clock | None = None) -> Store:
+def open_store(location: str, folders: str, clock: Clock | None = None) -> SqlStore:
     """A store by its folder or URL. Nothing is created before the first write.
 
     ``folders``: where facts of this machine about stores elsewhere are, in a folder for each.
@@ -58,23 +58,23 @@ def open_store(location: str, folders: str, clock: Clock | None = None) -> Store
     return PostgresStore(location, folders, clock)
 
 
-def local_folder(location: str, folders: str) -> str:
+def local_store_folder(location: str, folders: str) -> str:
     """``Store.folder`` of a store by its folder or URL, which is not opened for it."""
     folder = folder_of(location)
     if folder is not None or not _is_server(location):
         return folder or location
-    from leftoff.store.server_location import local_folder
+    from leftoff.store.server_location import server_folder
 
-    return local_folder(location, folders)
+    return server_folder(location, folders)
 
 
-def shown(location: str) -> str:
+def shown_location(location: str) -> str:
     """A store's folder or URL as people may see it."""
     if not _is_server(location):
         return location
-    from leftoff.store.server_location import Place
+    from leftoff.store.server_location import ServerPlace
 
-    return Place(location).name
+    return ServerPlace(location).name
 
 
 def _is_server(location: str) -> bool:

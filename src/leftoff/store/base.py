@@ -686,7 +686,7 @@ def _sound(run: int, collection: str, rows: list[Row]) -> list[tuple[str, bytes,
     return some
 
 
-class Store:
+class SqlStore:
     """Transactions, blobs and upkeep."""
 
     def __init__(self) -> None:
@@ -830,7 +830,7 @@ class Store:
         """Let go of what is the parent's."""
 
 
-_stores: dict[int, ref[Store]] = {}
+_stores: dict[int, ref[SqlStore]] = {}
 
 
 def _each(call: str) -> None:

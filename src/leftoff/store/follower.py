@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from leftoff.store.base import Store, Tx
+    from leftoff.store.base import SqlStore, Tx
     from leftoff.store.rows import RunRow
 
 
@@ -13,7 +13,7 @@ class Follower:
     """It is a layer above that makes one; the engine asks it, inside the transaction, where there is one."""
 
     #: the store without it: what is written there is in the files after the next ``sync``
-    store: Store
+    store: SqlStore
 
     def look(self) -> None:
         """Take in what others did to the files."""

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from leftoff.store.base import Store, View
+    from leftoff.store.base import SqlStore, View
 
 NEWEST = 100  # runs that are compared; if more of them moved, all may have
 
@@ -45,7 +45,7 @@ class Moment(NamedTuple):
 EMPTY = Moment({}, (), ())
 
 
-def moment(store: Store) -> Moment:
+def moment(store: SqlStore) -> Moment:
     """How things are now."""
 
     def look(view: View) -> Moment:
@@ -81,7 +81,7 @@ class Watch:
     store. Values of two connections cannot be compared. ``every``: seconds between two looks at it.
     """
 
-    def __init__(self, store: Store, version: Callable[[], tuple[object, object]], every: float) -> None:
+    def __init__(self, store: SqlStore, version: Callable[[], tuple[object, object]], every: float) -> None:
         self._store = store
         self._read = version
         self._every = every

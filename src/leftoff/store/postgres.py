@@ -21,11 +21,11 @@ import psycopg
 from psycopg.errors import InsufficientPrivilege, LockNotAvailable
 
 from leftoff.clock import Clock
-from leftoff.errors import LeftoffError, NotFound, StoreUnavailable, Unsupported
+from leftoff.errors import Corrupt, LeftoffError, NotFound, StoreUnavailable, Unsupported
 from leftoff.host import debug
 from leftoff.model.changes import Version
 from leftoff.model.words import FINISHED
-from leftoff.store.base import BLOB_TAG, INLINE, NOT_A_STEP, Store, Tx, View, listed, read_sql
+from leftoff.store.base import BLOB_TAG, INLINE, NOT_A_STEP, SqlStore, Tx, View, listed, read_sql
 from leftoff.store.rows import ATTEMPTS, BlobRow, Holder, Lease, RunRow, about, end_of, first_facts
 from leftoff.store.server_blobs import PostgresBlobs
 from leftoff.store.server_connection import (
@@ -36,11 +36,17 @@ from leftoff.store.server_connection import (
     code_of,
     in_ms,
     is_lost,
-    translate,
+    translate_server_error,
     unheard,
 )
 from leftoff.store.server_location import SCHEMA as SCHEMA_NAME
-from leftoff.store.server_location import Place, local_folder, of_project, settle_folder, without_secrets
+from leftoff.store.server_location import (
+    ServerPlace,
+    of_project,
+    server_folder,
+    settle_folder,
+    without_secrets,
+)
 
 if TYPE_CHECKING:
     from leftoff.store.base import Row, Save, Step, Stood
@@ -252,9 +258,13 @@ class PostgresTx(PostgresView, Tx):
         return head[0] if head else None
 
     def prove(self, row: RunRow, most: int = 0) -> None:
-        if row.run not in self._proved:
-            self.hold(row.run)  # else another commit could come between the run's row and its records
-        super().prove(row, most)
+        try:
+            super().prove(row, most)
+        except Corrupt:
+            self.hold(
+                row.run
+            )  # if another commit came between the run's row and its records, all begins again
+            super().prove(row, most)
 
     def head(self, run: int) -> tuple[int, bytes, str, int, str] | None:
         return super().head(run) if run in self._heads else self._hold(run)
@@ -481,7 +491,7 @@ class _Draft(Tx):
         return _call_of(f"{schema}.commit_run_1", given)
 
 
-class PostgresStore(Store):
+class PostgresStore(SqlStore):
     """A project on a server. ``folders``: where this machine keeps facts about stores, in a folder for each."""
 
     shared = True
@@ -491,7 +501,7 @@ class PostgresStore(Store):
         from leftoff.clock import SYSTEM
 
         super().__init__()
-        self.place = Place(url)
+        self.place = ServerPlace(url)
         self._folders = folders
         self._folder = ""
         self._id = ""  # the store's, once it is known
@@ -517,7 +527,7 @@ class PostgresStore(Store):
         If the server is away, or has no store yet, it is the one that the URL led to before.
         """
         if not self._folder:
-            self._folder = local_folder(self._url, self._folders)
+            self._folder = server_folder(self._url, self._folders)
             try:
                 if self.exists():
                     self.read(lambda view: view.newest())
@@ -630,11 +640,11 @@ class PostgresStore(Store):
         raise self._typed(error) from None
 
     def _typed(self, error: BaseException, code: str = "") -> LeftoffError:
-        return translate(error, self.place)
+        return translate_server_error(error, self.place)
 
     def damage(self, error: Exception) -> LeftoffError:
         """Return what an error of a check says of the store. Raise it if it says nothing."""
-        return translate(error, self.place)
+        return translate_server_error(error, self.place)
 
     # -- transactions
 

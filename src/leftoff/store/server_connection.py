@@ -27,7 +27,7 @@ from psycopg.types.array import ListBinaryDumper
 from leftoff.errors import Corrupt, Invalid, LeftoffError, StoreUnavailable, Unsupported, Usage
 from leftoff.host import debug
 from leftoff.store.base import Queries
-from leftoff.store.server_location import Place, said_elsewhere
+from leftoff.store.server_location import ServerPlace, said_elsewhere
 
 if TYPE_CHECKING:
     from psycopg.adapt import PyFormat
@@ -72,7 +72,7 @@ class _Arrays(ListBinaryDumper):
 class Link:
     """One connection to the server."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: ServerPlace) -> None:
         debug("connects to %s", place.name)
         self.place = place
         self.pid = os.getpid()
@@ -196,7 +196,7 @@ def _connected(conninfo: str) -> psycopg.Connection[Any]:
 class Pool:
     """The connections of one store in this process."""
 
-    def __init__(self, place: Place, most: int = MOST) -> None:
+    def __init__(self, place: ServerPlace, most: int = MOST) -> None:
         self.place = place
         self.most = most
         self._changed = threading.Condition()
@@ -324,7 +324,7 @@ def is_lost(error: psycopg.Error) -> bool:
     return code in RESTARTS or code == FULL or code.startswith(CONNECTION)
 
 
-def translate(error: BaseException, place: Place) -> LeftoffError:
+def translate_server_error(error: BaseException, place: ServerPlace) -> LeftoffError:
     """The typed error for a failure of the driver or the server."""
     if isinstance(error, LeftoffError):
         return error
@@ -364,7 +364,7 @@ def _is_wrong(text: str) -> bool:
     return text.startswith(_WRONG) or any(words in refused for words in _WRONG_THERE)
 
 
-def unheard(place: Place, error: LeftoffError) -> StoreUnavailable:
+def unheard(place: ServerPlace, error: LeftoffError) -> StoreUnavailable:
     """Of a commit whose answer was lost, where what became of it cannot be found out either."""
     return StoreUnavailable(
         f"{place.name} did not say whether it made the last change: {error.message}",
@@ -373,7 +373,7 @@ def unheard(place: Place, error: LeftoffError) -> StoreUnavailable:
     )
 
 
-def _out_of_reach(place: Place, code: str, text: str) -> StoreUnavailable:
+def _out_of_reach(place: ServerPlace, code: str, text: str) -> StoreUnavailable:
     if code in RESTARTS:
         return _unavailable(
             f"{place.name} is being restarted: {text}", f"{SAFE} Try again in a moment.", True

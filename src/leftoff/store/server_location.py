@@ -30,7 +30,7 @@ _OURS = ("project", "secrets")
 _FILE = "secrets-"  # starts the name of a file with secrets
 
 
-class Place:
+class ServerPlace:
     """One project on one server."""
 
     def __init__(self, url: str) -> None:
@@ -80,20 +80,20 @@ def of_project(url: str, project: str) -> str:
     return _joined(parts, urlencode(query, quote_via=quote))
 
 
-def local_folder(url: str, folders: str) -> str:
+def server_folder(url: str, folders: str) -> str:
     """Return the folder of this machine for the store that the URL led to when this machine last wrote to it.
 
     Before the first write that is a folder of the URL's own: hooks need one while the server is away.
     """
-    named = os.path.join(folders, Place(url).key)
+    named = os.path.join(folders, ServerPlace(url).key)
     return os.path.join(folders, os.readlink(named)) if os.path.islink(named) else named
 
 
 def settle_folder(url: str, folders: str, store_id: str) -> str:
     """Make the folder of this machine for a store, which has the store's id for a name, and link the URL to it."""
-    folder, named = os.path.join(folders, store_id), os.path.join(folders, Place(url).key)
+    folder, named = os.path.join(folders, store_id), os.path.join(folders, ServerPlace(url).key)
     make_folder(folder)
-    if local_folder(url, folders) != folder:
+    if server_folder(url, folders) != folder:
         try:
             if not os.path.islink(named):
                 _move(named, folder)

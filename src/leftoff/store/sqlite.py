@@ -20,7 +20,7 @@ from leftoff.errors import Corrupt, LeftoffError, StoreUnavailable
 from leftoff.host import debug
 from leftoff.model.changes import Version
 from leftoff.store import sqlite_connection as connection
-from leftoff.store.base import BLOB_TAG, INLINE, NOT_A_STEP, Store, Tx, View, in_sqlite
+from leftoff.store.base import BLOB_TAG, INLINE, NOT_A_STEP, SqlStore, Tx, View, in_sqlite
 from leftoff.store.blobs import Blobs
 from leftoff.store.rows import BlobRow
 from leftoff.store.sqlite_connection import Presence, Q, Turn, apsw, check_schema, translate
@@ -260,7 +260,7 @@ class Log:
             db.set_busy_timeout(connection.BUSY_MS)
 
 
-class SqliteStore(Store):
+class SqliteStore(SqlStore):
     """A store in a folder."""
 
     #: whether a damaged log is an error; not for who looks at the damage

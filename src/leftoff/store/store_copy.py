@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from leftoff.errors import Conflict, Corrupt, Invalid, NotFound
 from leftoff.files import sync_folder, write_private
 from leftoff.model.codec import sha256
-from leftoff.store.base import ALL, INLINE, Store, Tx, View
+from leftoff.store.base import ALL, INLINE, SqlStore, Tx, View
 from leftoff.store.rows import (
     ATTEMPTS,
     MOST_OUTPUT,
@@ -134,7 +134,7 @@ class RowCopy:
     ``run``: only rows of this run.
     """
 
-    def __init__(self, source: Store, view: View, target: Store, run: int | None = None) -> None:
+    def __init__(self, source: SqlStore, view: View, target: SqlStore, run: int | None = None) -> None:
         self.source = source
         self.view = view
         self.target = target
@@ -204,7 +204,7 @@ def keep_alive(view: View, chunks: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def copy_store(
-    source: Store, target: Store, tell: Tell | None = None, *, others_write: bool = False
+    source: SqlStore, target: SqlStore, tell: Tell | None = None, *, others_write: bool = False
 ) -> dict[str, Any]:
     """Copy everything into ``target``, which has no runs. Return what was ``copied`` and ``checked``, as counts.
 
@@ -233,7 +233,7 @@ def copy_store(
 class _StoreCopy:
     """One copy of a store. ``driven``: also if a process drives a run."""
 
-    def __init__(self, source: Store, target: Store, tell: Tell | None, *, driven: bool) -> None:
+    def __init__(self, source: SqlStore, target: SqlStore, tell: Tell | None, *, driven: bool) -> None:
         self._source = source
         self._target = target
         self._tell = tell
@@ -323,7 +323,7 @@ class _StoreCopy:
                 tx.keep_log(token, last, whole)
 
 
-def _copy_python_logs(source: Store, target: Store) -> None:
+def _copy_python_logs(source: SqlStore, target: SqlStore) -> None:
     """Copy what Python code logged on this machine: files next to either store, which no row mentions."""
     above = os.path.join(source.folder, ATTEMPTS)
     for run in os.listdir(above) if os.path.isdir(above) else ():
@@ -347,7 +347,7 @@ def _pieces(path: str) -> Iterator[bytes]:
 
 
 @contextmanager
-def backup_folder(store: Store, folder: str) -> Iterator[str]:
+def backup_folder(store: SqlStore, folder: str) -> Iterator[str]:
     """Yield a new folder next to ``folder``, and give it that name at the end; on a failure, nothing is left of it."""
     if not store.exists():
         raise NotFound(f"There is no store at {store.name}.", hint="There is nothing to back up yet.")

@@ -15,7 +15,7 @@ from leftoff.store.blobs import UNCLAIMED_S
 from leftoff.store.rows import TRASH
 
 if TYPE_CHECKING:
-    from leftoff.store.base import Store, Tx, View
+    from leftoff.store.base import SqlStore, Tx, View
     from leftoff.store.sqlite import SqliteStore
 
     T = TypeVar("T")
@@ -25,7 +25,7 @@ REMOVED = " removed "  # part of no valid run id
 TOKENS = 256  # of how many of its newest versions a run at work keeps the tokens, once they are pruned
 
 
-def until_none(store: Store, work: Callable[[Any], int]) -> int:
+def until_none(store: SqlStore, work: Callable[[Any], int]) -> int:
     """Do transactions until one finds nothing; return the sum of what they found."""
     total = 0
     while found := store.write(work):
@@ -33,7 +33,7 @@ def until_none(store: Store, work: Callable[[Any], int]) -> int:
     return total
 
 
-def over(store: Store, items: Sequence[T], work: Callable[[Any, Sequence[T]], int]) -> int:
+def over(store: SqlStore, items: Sequence[T], work: Callable[[Any, Sequence[T]], int]) -> int:
     """Do all of these, some in each transaction; return the sum of what came of them."""
     total = 0
     for at in range(0, len(items), BATCH):

@@ -89,7 +89,7 @@ def favicon(request: Request) -> Response:
 # -- the process
 
 
-def secrets_of(caller: Caller, projects: Projects, *, read_only: bool) -> dict[str, Any]:
+def page_secrets(caller: Caller, projects: Projects, *, read_only: bool) -> dict[str, Any]:
     """Return ``token`` (LEFTOFF_WEB_TOKEN, else a new one) and ``key`` for ``PageOptions``.
 
     With LEFTOFF_WEB_TOKEN, a session is valid again if the same projects are served with no more rights. Else it

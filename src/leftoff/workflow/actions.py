@@ -33,8 +33,8 @@ from leftoff.workflow.attempt_folder import (
     Job,
     LogFollower,
 )
-from leftoff.workflow.definition import Step
-from leftoff.workflow.durations import text as duration_text
+from leftoff.workflow.definition import StepDefinition
+from leftoff.workflow.durations import duration_text as duration_text
 from leftoff.workflow.run_state import RunState
 from leftoff.workflow.templates import Templates, whole_expression
 
@@ -50,7 +50,7 @@ class LiveAttempt:
     """An attempt at a step, or at an item of one. It has a process, or will have one."""
 
     unit: str
-    step: Step
+    step: StepDefinition
     item: Any  # NOTHING if it is not an item
     token: str
     folder: AttemptFolder
@@ -152,7 +152,7 @@ def error_about(error: LeftoffError) -> dict[str, Any]:
     return {"type": error.code, "message": f"{error.message.rstrip('.')}. {hint}" if hint else error.message}
 
 
-def outputs_of(state: RunState, step: Step, item: Any) -> tuple[list[str], str]:
+def outputs_of(state: RunState, step: StepDefinition, item: Any) -> tuple[list[str], str]:
     """Return the declared outputs of a step and its working folder, rendered."""
     values, render = state.values(step, item), state.templates.render
     outputs = [render(text, values, f"{step.path}: outputs") for text in step.outputs]
@@ -203,7 +203,9 @@ class Command:
 class Action:
     """A way to do a step."""
 
-    def command(self, step: Step, templates: Templates, values: dict[str, Any], folder: str) -> Command:
+    def command(
+        self, step: StepDefinition, templates: Templates, values: dict[str, Any], folder: str
+    ) -> Command:
         """Return the command line of an attempt whose files are in ``folder``."""
         raise NotImplementedError
 
@@ -223,7 +225,9 @@ class Action:
 class Shell(Action):
     """`run:` a script for the shell."""
 
-    def command(self, step: Step, templates: Templates, values: dict[str, Any], folder: str) -> Command:
+    def command(
+        self, step: StepDefinition, templates: Templates, values: dict[str, Any], folder: str
+    ) -> Command:
         return script(step, step.run, templates, values, folder, f"{step.path}: run")
 
     def result(self, folder: str) -> Any:
@@ -233,7 +237,9 @@ class Shell(Action):
 class Python(Action):
     """`python:` a function, called in a process of its own."""
 
-    def command(self, step: Step, templates: Templates, values: dict[str, Any], folder: str) -> Command:
+    def command(
+        self, step: StepDefinition, templates: Templates, values: dict[str, Any], folder: str
+    ) -> Command:
         env = exchange(_filled(step.args, templates, values, f"{step.path}: with"), folder)
         return Command([*python("leftoff.workflow.python_step"), step.python], env)
 
@@ -241,12 +247,12 @@ class Python(Action):
 KNOWN: dict[str, Action] = {"run": Shell(), "python": Python()}
 
 
-def register(kind: str, action: Action) -> None:
+def register_action(kind: str, action: Action) -> None:
     """Make a kind of step executable."""
     KNOWN[kind] = action
 
 
-def action_of(step: Step) -> Action:
+def action_of(step: StepDefinition) -> Action:
     found = KNOWN.get(step.kind)
     if found is None:
         raise Unsupported(
@@ -257,7 +263,7 @@ def action_of(step: Step) -> Action:
 
 
 def script(
-    step: Step, text: str, templates: Templates, values: dict[str, Any], folder: str, where: str
+    step: StepDefinition, text: str, templates: Templates, values: dict[str, Any], folder: str, where: str
 ) -> Command:
     """Return the command that executes a script of a step, with the script's values in its environment."""
     shell = shell_of(step)
@@ -286,7 +292,7 @@ def _kept(path: str, text: str) -> str:
     return path
 
 
-def shell_of(step: Step) -> list[str]:
+def shell_of(step: StepDefinition) -> list[str]:
     """Return the step's shell; by default bash if there is one, which ends at the first failure."""
     if isinstance(step.shell, list):
         return list(step.shell)
@@ -360,7 +366,7 @@ def start_check(driver: Driver, live: LiveAttempt, text: str, name: str) -> str:
     return job.token
 
 
-def own_environment(templates: Templates, step: Step, values: dict[str, Any]) -> dict[str, str]:
+def own_environment(templates: Templates, step: StepDefinition, values: dict[str, Any]) -> dict[str, str]:
     """Return what the definition puts into a step's environment."""
     return {
         name: templates.render(text, values, f"{step.path}: env: {name}") for name, text in step.env.items()

@@ -25,7 +25,7 @@ from leftoff.store.base import Tx
 from leftoff.store.rows import BlobRow, RunRow
 from leftoff.workflow.actions import RUNNING, LiveAttempt, StepLeft
 from leftoff.workflow.attempt_folder import AttemptFolder
-from leftoff.workflow.definition import Graph, Step, Workflow
+from leftoff.workflow.definition import Graph, StepDefinition, Workflow
 from leftoff.workflow.run_state import RunState
 
 if TYPE_CHECKING:
@@ -273,7 +273,7 @@ class StepsSkipped(Entry):
 class StepWaits(Entry):
     """A step waits for a person, to approve it or to do it by hand."""
 
-    step: Step
+    step: StepDefinition
     instructions: str
     approval: dict[str, Any] | None
 

@@ -61,7 +61,7 @@ class Foreach:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class StepDefinition:
     """One step; ``path`` addresses it everywhere. For which fields are templates, see docs/workflows.md."""
 
     path: str
@@ -98,11 +98,11 @@ class Step:
     save: bool = True
     persist: tuple[str, ...] | None = None
     max_parallel: int | None = None
-    steps: tuple[Step, ...] = ()
+    steps: tuple[StepDefinition, ...] = ()
     line: int = 0
     column: int = 0
 
-    def walk(self) -> Iterator[Step]:
+    def walk(self) -> Iterator[StepDefinition]:
         """Yield this step and all below it, depth first."""
         yield self
         for step in self.steps:
@@ -148,7 +148,7 @@ class Workflow:
     """A whole definition, with the text it was read from."""
 
     name: str
-    steps: tuple[Step, ...]
+    steps: tuple[StepDefinition, ...]
     description: str = ""
     vars: dict[str, Any] = field(default_factory=dict)
     other_vars: bool = False  # whether variables may be given that the file does not name
@@ -158,17 +158,17 @@ class Workflow:
     path: str = ""
     text: str = ""
     digest: str = ""
-    by_path: dict[str, Step] = field(init=False, repr=False, compare=False)
+    by_path: dict[str, StepDefinition] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "by_path", {step.path: step for step in self.walk()})
 
-    def walk(self) -> Iterator[Step]:
+    def walk(self) -> Iterator[StepDefinition]:
         """Yield all steps, depth first, in the order of the file."""
         for step in self.steps:
             yield from step.walk()
 
-    def leaves(self) -> Iterator[Step]:
+    def leaves(self) -> Iterator[StepDefinition]:
         """Return the steps that do something, in the order of the file. A ``foreach`` counts as one."""
         return (step for step in self.walk() if step.kind != "phase")
 
@@ -176,7 +176,7 @@ class Workflow:
         """Return whether any step is of that kind."""
         return any(step.kind == kind for step in self.walk())
 
-    def find(self, path: str) -> Step | None:
+    def find(self, path: str) -> StepDefinition | None:
         """Return the step with that path."""
         return self.by_path.get(path)
 
@@ -327,7 +327,7 @@ def compare(old: Workflow, new: Workflow, done: Collection[str]) -> Difference:
     return out
 
 
-def differs(old: Step | None, new: Step | None) -> bool:
+def differs(old: StepDefinition | None, new: StepDefinition | None) -> bool:
     """Return whether two definitions of a step do not mean the same. A new place in the order changes nothing."""
     if old is None or new is None:
         return True

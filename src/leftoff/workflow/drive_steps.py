@@ -48,7 +48,7 @@ from leftoff.workflow.commit_entries import (
     StepsSkipped,
     StepWaits,
 )
-from leftoff.workflow.definition import Step
+from leftoff.workflow.definition import StepDefinition
 from leftoff.workflow.reuse import Earlier, wanted
 from leftoff.workflow.run_state import lines_of
 
@@ -117,7 +117,7 @@ def _already_ended(driver: Driver, unit: str, leaf: str) -> bool:
 # -- conditions
 
 
-def _admitted(driver: Driver, step: Step, unit: str, item: Any) -> bool:
+def _admitted(driver: Driver, step: StepDefinition, unit: str, item: Any) -> bool:
     """Return whether the `when` of the unit and of its phases let it run. Else skip it."""
     for path in ancestors(step.path):
         if not _phase_runs(driver, path):
@@ -156,7 +156,7 @@ def _phase_runs(driver: Driver, path: str) -> bool:
 # -- people
 
 
-def _wait(driver: Driver, step: Step) -> None:
+def _wait(driver: Driver, step: StepDefinition) -> None:
     """Ask for an approval, or for a step that a person does by hand. The rest of the run continues."""
     values, approval, path = driver.state.values(step), step.approval, step.path
     instructions, question = "", None
@@ -183,7 +183,7 @@ def _wait(driver: Driver, step: Step) -> None:
 # -- items
 
 
-def _expand(driver: Driver, step: Step) -> None:
+def _expand(driver: Driver, step: StepDefinition) -> None:
     """Find the items of a `foreach`. Items that are recorded already are taken from the record."""
     state = driver.state
     if isinstance(state.steps[step.path].get("items"), int):
@@ -197,7 +197,7 @@ def _expand(driver: Driver, step: Step) -> None:
         declare_items(driver, step, found)
 
 
-def item_value(driver: Driver, step: Step, unit: str) -> Any:
+def item_value(driver: Driver, step: StepDefinition, unit: str) -> Any:
     """Return the value of an item. If a secret in it was redacted in the record, find the item again."""
     state = driver.state
     item = state.item(unit)
@@ -217,7 +217,7 @@ def item_value(driver: Driver, step: Step, unit: str) -> Any:
 # -- processes
 
 
-def _launch(driver: Driver, step: Step, unit: str, item: Any, *, expands: bool = False) -> None:
+def _launch(driver: Driver, step: StepDefinition, unit: str, item: Any, *, expands: bool = False) -> None:
     """Start a shim for an attempt. It gets the word to go when the attempt is recorded."""
     token = secrets.token_hex(8)
     folder = AttemptFolder.of(driver.store.folder, driver.run_id, token)
@@ -361,7 +361,7 @@ def _found_items(driver: Driver, live: LiveAttempt) -> None:
     driver.add(AttemptEnds(live.token, 0, tidy=live.folder))
 
 
-def declare_items(driver: Driver, step: Step, found: list[Any]) -> None:
+def declare_items(driver: Driver, step: StepDefinition, found: list[Any]) -> None:
     """Record the items of a `foreach`, some hundreds in a commit. The last commit has their number."""
     state = driver.state
     named = state.name_items(step, found, driver.redactor)

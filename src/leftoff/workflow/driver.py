@@ -32,7 +32,7 @@ from leftoff.errors import LeftoffError, Rewound, StoreUnavailable
 from leftoff.host import Process, this_process
 from leftoff.model.changes import Version
 from leftoff.model.ids import shown_step, step_word, with_item
-from leftoff.store.base import Store, Tx, View
+from leftoff.store.base import SqlStore, Tx, View
 from leftoff.store.rows import LIMIT_MS, MOST_OUTPUT, RunRow
 from leftoff.workflow import drive_steps
 from leftoff.workflow import process_groups as groups
@@ -48,7 +48,7 @@ from leftoff.workflow.commit_entries import (
     context_of,
     records_of,
 )
-from leftoff.workflow.definition import Step, Workflow
+from leftoff.workflow.definition import StepDefinition, Workflow
 from leftoff.workflow.reuse import Reuse
 from leftoff.workflow.run_state import RunState
 from leftoff.workflow.scheduler import Scheduler
@@ -74,7 +74,7 @@ class Setting(NamedTuple):
     the tracked files, for a checkpoint. ``reuse``: take steps from earlier runs.
     """
 
-    store: Store
+    store: SqlStore
     project: str
     redaction: Redaction
     redactor: Redactor
@@ -91,7 +91,7 @@ class Setting(NamedTuple):
     reuse: bool = False
 
 
-def start(
+def start_driver(
     setting: Setting, workflow: Workflow, opening: Opening, *, alone: Callable[[View], None] | None = None
 ) -> Driver:
     """Start a run of a workflow. The opening has the facts and the variables; the steps are added here.
@@ -352,7 +352,9 @@ class Driver:
             facts = self.waiting_facts(self.scheduler.steps[path], asked.get(path), instructions)
             self.tell("waiting", **facts)
 
-    def waiting_facts(self, step: Step, approval: dict[str, Any] | None, instructions: str) -> dict[str, Any]:
+    def waiting_facts(
+        self, step: StepDefinition, approval: dict[str, Any] | None, instructions: str
+    ) -> dict[str, Any]:
         """Return what to report of a step that waits for a person, and how the person answers."""
         facts = {**self.step_facts(step, step.path), "kind": "approval" if approval else "manual"}
         if approval:
@@ -361,7 +363,7 @@ class Driver:
         command = f"leftoff step done {step_word(step.path)} --run {self.run_id}"
         return {**facts, "ask": instructions or step.title or step.path, "how": command}
 
-    def step_facts(self, step: Step, unit: str) -> dict[str, Any]:
+    def step_facts(self, step: StepDefinition, unit: str) -> dict[str, Any]:
         record = self.state.steps.get(unit, {})
         facts = with_item({"step": unit, "title": record.get("title") or step.title or None}, unit, record)
         return {key: value for key, value in facts.items() if value is not None}
@@ -515,7 +517,7 @@ class Driver:
                 raise
 
     def _renew(self) -> None:
-        lease.beat(self.store, self.run, self.run_id, self.epoch, self.clock.now())
+        lease.renew_lease(self.store, self.run, self.run_id, self.epoch, self.clock.now())
         if self.store.shared:
             self._look_at_head()
 
@@ -787,7 +789,7 @@ def _boot_time() -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
 
 
-def _tidy(store: Store, folder: AttemptFolder) -> None:
+def _tidy(store: SqlStore, folder: AttemptFolder) -> None:
     """Remove what an attempt left, whose end was committed. Of a store that machines share, save a long log."""
     path = folder.file(LOG)
     try:

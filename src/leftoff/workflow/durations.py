@@ -36,7 +36,7 @@ def _bounded(value: float) -> float:
     return round(value, 3)
 
 
-def text(length: float) -> str:
+def duration_text(length: float) -> str:
     """Return a length of time for people, in at most two units: ``1h 30m``, ``12s``, ``0.5s``."""
     if length < 10:
         short = max(0.0, length)

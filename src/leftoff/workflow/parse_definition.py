@@ -13,7 +13,7 @@ from typing import Any
 from leftoff.engine.redactor import MASK
 from leftoff.errors import BadDefinition, CannotResume, LeftoffError, NotFound, StoreUnavailable, Usage
 from leftoff.model.codec import sha256
-from leftoff.workflow.definition import MAX_PARALLEL, Graph, Requires, Step, Workflow, cycle
+from leftoff.workflow.definition import MAX_PARALLEL, Graph, Requires, StepDefinition, Workflow, cycle
 from leftoff.workflow.parse_steps import (
     ENV_NAME,
     ENV_NAMES,
@@ -21,7 +21,7 @@ from leftoff.workflow.parse_steps import (
     StepDraft,
     StepReader,
     ValueReader,
-    one_line,
+    short_line,
 )
 from leftoff.workflow.template_check import check_templates, mentioned_anywhere
 from leftoff.workflow.templates import RESERVED, Site
@@ -30,12 +30,12 @@ from leftoff.workflow.yaml_source import MOST_BYTES, Node, Problems, nearest, po
 KEYS = tuple("name description vars other_vars secrets requires defaults max_parallel steps".split())
 
 
-def load(path: str, *, given: Collection[str] = ()) -> Workflow:
+def load_definition(path: str, *, given: Collection[str] = ()) -> Workflow:
     """Return the definition in a file. ``given``: variables that are set from outside, as with ``--var``."""
-    return parse(_read_file(path), path, given=given)
+    return parse_definition(_read_file(path), path, given=given)
 
 
-def parse(text: str, path: str, *, given: Collection[str] = ()) -> Workflow:
+def parse_definition(text: str, path: str, *, given: Collection[str] = ()) -> Workflow:
     """Return the definition in a text; ``path`` is only named."""
     problems = Problems(path)
     workflow = _parse(text, path, problems, given)
@@ -177,7 +177,7 @@ def _env_names(node: Node, what: str, values: ValueReader) -> tuple[str, ...]:
             hint = "A secret is named here, never written: its value comes from the environment."
             hint = hint if what == "secrets" else ENV_NAMES
             name = f"{name.partition('=')[0]}=…" if "=" in name else name  # what follows may be the secret
-            values.problems.add(entry, f"`{one_line(name)}` cannot name an environment variable", hint)
+            values.problems.add(entry, f"`{short_line(name)}` cannot name an environment variable", hint)
     return found
 
 
@@ -210,9 +210,9 @@ class _Needs:
                 self.ids.setdefault(draft.id, []).append(draft.path)
             self._collect(draft.children)
 
-    def steps(self, drafts: list[StepDraft]) -> tuple[Step, ...]:
+    def steps(self, drafts: list[StepDraft]) -> tuple[StepDefinition, ...]:
         """Return the steps of one list."""
-        out: list[Step] = []
+        out: list[StepDefinition] = []
         siblings = {draft.id: draft.path for draft in drafts if STAND_IN not in draft.path}
         for index, draft in enumerate(drafts):
             needs = [drafts[index - 1].path] if index else []
@@ -224,7 +224,7 @@ class _Needs:
                         self.places[draft.path, path] = entry
                         needs.append(path)
             steps = self.steps(draft.children)
-            out.append(Step(**draft.fields, needs=tuple(dict.fromkeys(needs)), steps=steps))
+            out.append(StepDefinition(**draft.fields, needs=tuple(dict.fromkeys(needs)), steps=steps))
         return tuple(out)
 
     def _path(self, draft: StepDraft, node: Node, siblings: dict[str, str]) -> str:
@@ -242,7 +242,7 @@ class _Needs:
         elif not found:
             known = f"The steps are {', '.join([*self.paths][:12])}{' …' if len(self.paths) > 12 else ''}."
             hint = nearest(name, [*siblings, *self.paths, *self.ids]) or known
-            wrong(node, f"`needs` names a step that is not there: `{one_line(name)}`", hint)
+            wrong(node, f"`needs` names a step that is not there: `{short_line(name)}`", hint)
         elif found[0] == draft.path:
             wrong(node, f"`{name}` waits for itself", "Leave it out of its own `needs`.")
         elif draft.path.startswith(f"{found[0]}/"):
@@ -301,18 +301,18 @@ class Definitions:
 
     def _now(self, path: str, copy: str, given: Collection[str], strange: bool) -> Workflow:
         if not strange and os.path.isfile(path):
-            return load(path, given=given)
+            return load_definition(path, given=given)
         if not copy:
             raise CannotResume(
                 f"{self.path} is gone, and the run has no copy of it: there was a secret in it.",
                 hint="Put the file back, or start afresh with another one.",
             )
         self.gone = "is outside of the project, and not looked at" if strange else "is gone"
-        return parse(copy, path, given=given)
+        return parse_definition(copy, path, given=given)
 
     def _before(self, copy: str, given: Collection[str]) -> Workflow | None:
         assert self.new is not None
         try:
-            return parse(copy, self.new.path, given=given)
+            return parse_definition(copy, self.new.path, given=given)
         except BadDefinition:
             return None

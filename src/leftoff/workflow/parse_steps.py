@@ -84,7 +84,7 @@ _CALLED = {
 }
 
 
-def one_line(text: str) -> str:
+def short_line(text: str) -> str:
     """Return a text as a message can hold it: one line, not endless."""
     line = " ".join(text.split())
     return line if len(line) <= 60 else f"{line[:57]}…"
@@ -98,7 +98,7 @@ class ValueReader:
         self.unsure = False  # something is missing that variables or steps may depend on
 
     def wrong(self, node: Node, what: str, form: str, hint: str = "") -> None:
-        there = f"`{one_line(node.text)}`" if node.scalar and node.text else _CALLED[node.kind]
+        there = f"`{short_line(node.text)}`" if node.scalar and node.text else _CALLED[node.kind]
         self.problems.add(node, f"`{what}` must be {form}, not {there}", hint)
 
     def mapping(self, node: Node, what: str, known: Collection[str], hint: str = "") -> dict[str, Node]:
@@ -111,7 +111,7 @@ class ValueReader:
             if name in known:
                 out[name] = value
             else:
-                message = f"unknown key `{one_line(name)}`" + (f" in `{what}`" if what else "")
+                message = f"unknown key `{short_line(name)}`" + (f" in `{what}`" if what else "")
                 self.problems.add(key, message, nearest(name, known) or f"Its keys are {', '.join(known)}.")
         return out
 
@@ -348,7 +348,7 @@ class StepReader:
             return name
         if "/" in name or not name.isprintable() or name != name.strip():
             what = "a slash" if "/" in name else "a character that cannot be seen, or a blank at an end"
-            message = f"the id `{one_line(name)}` has {what} in it"
+            message = f"the id `{short_line(name)}` has {what} in it"
             self.problems.add(there, message, "For example: build, or task-001.")
             return name.replace("/", "-")
         try:
@@ -373,7 +373,7 @@ class StepReader:
                 known = ALL if kind == "manual" else KEYS[kind]
                 others = [word for word in known if word not in node.value]
                 hint = nearest(name, others) or nearest(name, ALL) or f"Its keys are {', '.join(known)}."
-                self.problems.add(key, f"unknown key `{one_line(name)}`", hint)
+                self.problems.add(key, f"unknown key `{short_line(name)}`", hint)
         return out
 
     # -- keys
@@ -407,7 +407,7 @@ class StepReader:
         for name in env:
             key, value = node.value[name]
             if not ENV_NAME.fullmatch(name):
-                self.problems.add(key, f"`{one_line(name)}` cannot name an environment variable", ENV_NAMES)
+                self.problems.add(key, f"`{short_line(name)}` cannot name an environment variable", ENV_NAMES)
             elif name.startswith("LEFTOFF_"):
                 self.problems.add(key, f"`{name}` is set by leftoff itself", "Choose another name.")
             draft.drop_site(f"env.{name}")
@@ -480,7 +480,7 @@ class StepReader:
         if "as" in given:
             fields["item_name"] = name = self.values.text(given["as"], "as", default="item")
             if not _NAME.fullmatch(name):
-                message = f"`{one_line(name)}` cannot name a variable"
+                message = f"`{short_line(name)}` cannot name a variable"
                 self.problems.add(given["as"], message, "Letters, digits and _, like `as: pdf`.")
             elif name in RESERVED:
                 message = f"`{name}` is a name that templates have already"
@@ -506,7 +506,9 @@ class StepReader:
         axes: dict[str, Any] = {}
         for name, (key, value) in node.value.items():
             if not _NAME.fullmatch(name):
-                self.problems.add(key, f"`{one_line(name)}` cannot name a variable", "Letters, digits and _.")
+                self.problems.add(
+                    key, f"`{short_line(name)}` cannot name a variable", "Letters, digits and _."
+                )
             if (value.kind == "list" and value.value) or value.kind == "text":
                 axes[name] = self._items(draft, value).value
             else:
@@ -544,7 +546,7 @@ class StepReader:
     def _python(self, draft: StepDraft, node: Node) -> None:
         name = draft.fields["python"] = self.values.text(node, "python")
         if name and not _FUNCTION.fullmatch(name):
-            message = f"`{one_line(name)}` does not name a function"
+            message = f"`{short_line(name)}` does not name a function"
             self.problems.add(node, message, "Write module:function, like tools.index:build.")
 
     def _with(self, draft: StepDraft, node: Node) -> None:

@@ -103,7 +103,7 @@ def alive(process: Process, folder: AttemptFolder | None = None) -> bool:
     return folder is None or folder.exit() is None
 
 
-def folder_of(attempt: Attempt, store_folder: str) -> AttemptFolder:
+def attempt_folder_of(attempt: Attempt, store_folder: str) -> AttemptFolder:
     """Return the folder of a recorded attempt."""
     if not attempt.log:
         from leftoff.store.rows import misplaced  # the launcher and the shims do without it
@@ -115,7 +115,7 @@ def folder_of(attempt: Attempt, store_folder: str) -> AttemptFolder:
 def lives(attempt: Attempt, store_folder: str) -> bool:
     """Return whether something of an attempt runs on this machine. Its shim may serve another one by now."""
     process = attempt.process
-    if process is None or process.state() == UNKNOWN or folder_of(attempt, store_folder).exit():
+    if process is None or process.state() == UNKNOWN or attempt_folder_of(attempt, store_folder).exit():
         return False
     return alive(process)
 

@@ -27,7 +27,7 @@ from leftoff.store.base import View
 from leftoff.store.rows import RunRow
 from leftoff.workflow.actions import Command, LiveAttempt, action_of, outputs_of, own_environment
 from leftoff.workflow.attempt_folder import AttemptFolder
-from leftoff.workflow.definition import Step
+from leftoff.workflow.definition import StepDefinition
 from leftoff.workflow.run_state import RunState, input_files
 
 RUN, SKIP, ASK = "run", "skip", "ask"
@@ -57,7 +57,7 @@ class ReuseDecision(NamedTuple):
     earlier: Earlier | None = None
 
 
-def wanted(step: Step, everything: bool) -> bool:
+def wanted(step: StepDefinition, everything: bool) -> bool:
     """Return whether a step may be taken from an earlier run: it says so, or everything may and it does not say no."""
     if step.cache is not None:
         return step.cache
@@ -76,7 +76,9 @@ class Reuse:
 
     # -- parts
 
-    def parts(self, step: Step, live: LiveAttempt, command: Command, env: dict[str, str]) -> dict[str, Any]:
+    def parts(
+        self, step: StepDefinition, live: LiveAttempt, command: Command, env: dict[str, str]
+    ) -> dict[str, Any]:
         """Return the parts of a step's cache key, hashed."""
         inputs = dict(self._inputs(step, live))
         argv = [_content(word, live.folder.path) for word in command.argv]
@@ -90,7 +92,7 @@ class Reuse:
             "outputs": _hash(live.outputs),
         }
 
-    def _inputs(self, step: Step, live: LiveAttempt) -> Iterator[tuple[str, str]]:
+    def _inputs(self, step: StepDefinition, live: LiveAttempt) -> Iterator[tuple[str, str]]:
         project = self._state.project
         values = self._state.values(step, live.item)
         for text in step.inputs:
@@ -234,7 +236,7 @@ class Foresight:
         found = {path: list(self._step(state.workflow.by_path[path])) for path in order}
         return [one for path in graph.leaves for one in found[path]]
 
-    def _step(self, step: Step) -> Iterator[Foreseen]:
+    def _step(self, step: StepDefinition) -> Iterator[Foreseen]:
         state, path = self._state, step.path
         try:
             before = next((other for other in self._running if other in state.graph.before[path]), None)
@@ -260,7 +262,7 @@ class Foresight:
         except LeftoffError as error:
             yield self._would_run(step, path, f"that it can be skipped is not known: {error.message}")
 
-    def _unit(self, step: Step, unit: str, item: Any) -> Foreseen:
+    def _unit(self, step: StepDefinition, unit: str, item: Any) -> Foreseen:
         state = self._state
         if not wanted(step, self._reuse.everything):
             return self._would_run(step, unit, EVERY_TIME)
@@ -277,7 +279,7 @@ class Foresight:
         state.suppose({**state.variables, **decision.earlier.variables})
         return Foreseen(unit, SKIP, decision.why)
 
-    def _would_run(self, step: Step, unit: str, why: str) -> Foreseen:
+    def _would_run(self, step: StepDefinition, unit: str, why: str) -> Foreseen:
         self._running[step.path] = None
         return Foreseen(unit, RUN, why)
 

@@ -22,8 +22,8 @@ from leftoff.model.changes import NOTHING
 from leftoff.model.codec import Mark, marks
 from leftoff.model.ids import quote_part, shown_step
 from leftoff.model.typed import readable
-from leftoff.store.base import Store, View
-from leftoff.workflow.definition import Graph, Step, Workflow
+from leftoff.store.base import SqlStore, View
+from leftoff.workflow.definition import Graph, StepDefinition, Workflow
 from leftoff.workflow.templates import Templates, is_template, value_text
 
 _NAMES = ("id", "name", "key", "path", "title")  # what an item that is a mapping may be called by
@@ -37,7 +37,7 @@ class RunState:
         self,
         workflow: Workflow,
         project: str,
-        store: Store,
+        store: SqlStore,
         run: int = -1,
         run_id: str = "",
         seq: int | None = None,
@@ -83,7 +83,7 @@ class RunState:
             if "item" in record:
                 self._below.setdefault(path.rpartition("/")[0], []).append(path)
         for below in self._below.values():
-            below.sort(key=lambda path: order_of(self.steps[path]))
+            below.sort(key=lambda path: item_order(self.steps[path]))
 
     def look_again(self, path: str) -> None:
         """Read a step's record again, since others may have changed it."""
@@ -151,7 +151,7 @@ class RunState:
 
     # -- what templates see
 
-    def values(self, step: Step, item: Any = NOTHING) -> dict[str, Any]:
+    def values(self, step: StepDefinition, item: Any = NOTHING) -> dict[str, Any]:
         """Return the values by name for the templates of a step, or of one item of it."""
         out = dict(self.variables)
         if item is not NOTHING:
@@ -197,7 +197,7 @@ class RunState:
         """Return the value of an item."""
         return self._items[path] if path in self._items else self.steps[path]["item"]
 
-    def find_items(self, step: Step, given: dict[str, Any] | None = None) -> list[Any] | None:
+    def find_items(self, step: StepDefinition, given: dict[str, Any] | None = None) -> list[Any] | None:
         """Return the items of a step; None if a command must run to know them. ``given``: all that templates see."""
         foreach = step.foreach
         assert foreach is not None
@@ -236,7 +236,9 @@ class RunState:
             hint="Give a list, the name of a list variable, {glob: …}, {lines: FILE} or {command: …}.",
         )
 
-    def name_items(self, step: Step, items: Iterable[Any], redactor: Redactor) -> list[tuple[str, Any]]:
+    def name_items(
+        self, step: StepDefinition, items: Iterable[Any], redactor: Redactor
+    ) -> list[tuple[str, Any]]:
         """Return the path of each item's step, and the item.
 
         An item is named by its key, by what it is, or by what it is called; else, or if that is secret, by its place.
@@ -260,7 +262,7 @@ class RunState:
             out.append((below, item))
         return out
 
-    def _key(self, step: Step, item: Any, values: dict[str, Any]) -> str:
+    def _key(self, step: StepDefinition, item: Any, values: dict[str, Any]) -> str:
         """Return what an item is called by its `key`: a template, or the name of something in it."""
         text = step.key if is_template(step.key) else f"{{{{ {step.item_name}.{step.key} }}}}"
         called = self.templates.render(text, {**values, step.item_name: item}, f"{step.path}: key").strip()
@@ -269,7 +271,7 @@ class RunState:
         return called
 
 
-def _called(item: Any, step: Step) -> str:
+def _called(item: Any, step: StepDefinition) -> str:
     if step.foreach is not None and step.foreach.kind == "matrix":
         item = "-".join(value_text(value) for value in item.values())
     if isinstance(item, dict):
@@ -308,7 +310,7 @@ def lines_of(path: str, shown: str, where: str) -> list[str]:
         ) from None
 
 
-def order_of(record: Mapping[str, Any]) -> int:
+def item_order(record: Mapping[str, Any]) -> int:
     """Return the place of an item in its `foreach`."""
     order = record.get("order")
     return order if isinstance(order, int) else 1 << 40
@@ -353,7 +355,7 @@ def missing(workflow: Workflow, project: str) -> list[str]:
     return [*tools, *env, *(f"there is no {path}" for path in absent)]
 
 
-def check_first(store: Store, workflow: Workflow, variables: dict[str, Any], project: str) -> None:
+def check_first(store: SqlStore, workflow: Workflow, variables: dict[str, Any], project: str) -> None:
     """Look for the inputs of the steps that wait for nothing, before anything is started."""
     state = RunState(workflow, project, store)
     for step in workflow.leaves():

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from heapq import heappop, heappush
 
 from leftoff.model.ids import ancestors
-from leftoff.workflow.definition import Graph, Step, Workflow
+from leftoff.workflow.definition import Graph, StepDefinition, Workflow
 
 DONE = ("completed", "skipped")
 TRIED = 64  # retries whose place is taken that are passed over in one turn
@@ -39,7 +39,7 @@ class Scheduler:
     def __init__(self, workflow: Workflow, graph: Graph, most: int | None = None) -> None:
         self.workflow = workflow
         self.graph = graph
-        self.steps: dict[str, Step] = {step.path: step for step in workflow.walk()}
+        self.steps: dict[str, StepDefinition] = {step.path: step for step in workflow.walk()}
         self.status = {path: "pending" for path in graph.leaves}
         self.asked: set[str] = set()  # leaves that began to wait for a person; some do no longer
         self.halted: str | None = None  # the step whose failure stops everything

@@ -19,7 +19,7 @@ from leftoff.engine.step_lifecycle import put_back, steps_in
 from leftoff.errors import LeaseHeld, NotFound, StoreUnavailable
 from leftoff.host import ALIVE, Process, this_process
 from leftoff.model.words import FINISHED
-from leftoff.store.base import Store, Tx
+from leftoff.store.base import SqlStore, Tx
 from leftoff.store.rows import Lease, RunRow
 from leftoff.workflow import process_groups as groups
 from leftoff.workflow.attempt_folder import GRACE_S as GRACE
@@ -31,7 +31,7 @@ LOOK = 0.02
 PATIENCE = 15.0  # beyond the grace that the driver gives its steps
 
 
-def stop_driver(store: Store, row: RunRow, now: int, grace: float = GRACE) -> bool:
+def stop_driver(store: SqlStore, row: RunRow, now: int, grace: float = GRACE) -> bool:
     """Ask a live driver to stop, and wait until it has. False where there is none.
 
     A driver that cannot be seen from here, and an agent's session, are not ours to stop.
@@ -70,13 +70,13 @@ def _ask(process: Process, number: int, drives: Callable[[], bool]) -> None:
             os.close(fd)
 
 
-def _drives(store: Store, row: RunRow, before: Lease) -> bool:
+def _drives(store: SqlStore, row: RunRow, before: Lease) -> bool:
     """Whether who drove a run still does, under the same epoch."""
     lease = store.read(lambda view: view.lease(row.run))
     return lease is not None and lease.held and lease.epoch == before.epoch
 
 
-def _await(store: Store, row: RunRow, before: Lease, grace: float) -> None:
+def _await(store: SqlStore, row: RunRow, before: Lease, grace: float) -> None:
     assert before.process is not None
     deadline = time.monotonic() + grace + PATIENCE
     while time.monotonic() < deadline:
@@ -89,7 +89,7 @@ def _await(store: Store, row: RunRow, before: Lease, grace: float) -> None:
     )
 
 
-def left_running(store: Store, row: RunRow, folder: str) -> dict[str, list[Process]]:
+def left_running(store: SqlStore, row: RunRow, folder: str) -> dict[str, list[Process]]:
     """Return the processes of this run's steps that live without a driver, by step."""
     alive: dict[str, list[Process]] = {}
     for attempt in store.read(lambda view: view.attempts(row.run)):
@@ -98,7 +98,7 @@ def left_running(store: Store, row: RunRow, folder: str) -> dict[str, list[Proce
     return alive
 
 
-def end_attempts(store: Store, row: RunRow, folder: str, now: int, grace: float = GRACE) -> list[str]:
+def end_attempts(store: SqlStore, row: RunRow, folder: str, now: int, grace: float = GRACE) -> list[str]:
     """End what lives of this run's steps without a driver; the steps. ``LeaseHeld`` where there is one by now: they are
     its own. Nobody becomes the driver before they have ended."""
     if not left_running(store, row, folder):
@@ -107,14 +107,14 @@ def end_attempts(store: Store, row: RunRow, folder: str, now: int, grace: float 
         return _end(store, row, folder, grace)
 
 
-def _end(store: Store, row: RunRow, folder: str, grace: float) -> list[str]:
+def _end(store: SqlStore, row: RunRow, folder: str, grace: float) -> list[str]:
     alive = left_running(store, row, folder)
     end_processes([process for found in alive.values() for process in found], grace)
     return list(alive)
 
 
 @contextmanager
-def _alone(store: Store, row: RunRow, now: int) -> Iterator[None]:
+def _alone(store: SqlStore, row: RunRow, now: int) -> Iterator[None]:
     """Nobody drives a run, and nobody will meanwhile: ``LeaseHeld`` where somebody does."""
     epoch = store.write(lambda tx: _hold(tx, row, now))
     try:
@@ -133,7 +133,7 @@ def _hold(tx: Tx, row: RunRow, now: int) -> int | None:
     return take(tx, row.run, row.run_id, (this_process(), "who ends its steps"), now, take_over=True)
 
 
-def forsake_attempts(store: Store, row: RunRow, folder: str, now: int, grace: float = GRACE) -> list[str]:
+def forsake_attempts(store: SqlStore, row: RunRow, folder: str, now: int, grace: float = GRACE) -> list[str]:
     """Nobody will go on with this run: end what lives of it, and keep of its attempts what they printed.
 
     What a step had set may hold a secret: it is masked when it is taken in, and nobody takes it in any more. Where
@@ -145,7 +145,7 @@ def forsake_attempts(store: Store, row: RunRow, folder: str, now: int, grace: fl
         with _alone(store, row, now):
             ended = _end(store, row, folder, grace)
             for attempt in store.read(lambda view: view.attempts(row.run)):
-                groups.folder_of(attempt, folder).tidy()
+                groups.attempt_folder_of(attempt, folder).tidy()
     except (LeaseHeld, NotFound):
         return []
     return ended
@@ -164,7 +164,9 @@ def end_processes(processes: list[Process], grace: float) -> None:
         groups.kill(process)
 
 
-def pause(store: Store, row: RunRow, at: int, *, project: str, scrubber: Scrubber | None, note: str) -> None:
+def pause(
+    store: SqlStore, row: RunRow, at: int, *, project: str, scrubber: Scrubber | None, note: str
+) -> None:
     """Nobody drives the run any more: it is paused, what a runner had in flight is to be done, a checkpoint says so.
 
     The attempts stay open: how they ended is for whoever resumes to find out.

@@ -157,7 +157,7 @@ class TakeUp:
         alive = [a.process for a in self._strays if a.process is not None and groups.lives(a, folder)]
         end_processes(alive, self.setting.grace)
         for attempt in self._strays:
-            left = groups.folder_of(attempt, folder)
+            left = groups.attempt_folder_of(attempt, folder)
             self.driver.add(AttemptEnds(attempt.token, _exit_code(left), tidy=left))
         self.driver.commit()
 

@@ -45,7 +45,7 @@ from leftoff.workflow.templates import (
 from leftoff.workflow.yaml_source import Problems, nearest, position
 
 if TYPE_CHECKING:
-    from leftoff.workflow.definition import Graph, Step, Workflow
+    from leftoff.workflow.definition import Graph, StepDefinition, Workflow
 
 NOT_SET = "Give it under `vars` or with --var, or name it where an earlier step sets it."
 _WORDS = re.compile(r"[^\W\d]\w*")
@@ -74,7 +74,7 @@ def check_templates(
         checker.check(site)
 
 
-def mentioned(templates: Templates, step: Step) -> set[str]:
+def mentioned(templates: Templates, step: StepDefinition) -> set[str]:
     """Return the names in the templates of a step."""
     texts = [*_texts(step.key_facts())]
     if step.foreach is not None and step.foreach.kind == "variable":
@@ -178,7 +178,7 @@ class _Checker:
 
     # -- values in scripts
 
-    def _script_values(self, site: Site, step: Step) -> None:
+    def _script_values(self, site: Site, step: StepDefinition) -> None:
         """Report the first value that its place cannot take."""
         if is_shell(step.shell):
             script, mark, values = marked(site.text)
@@ -211,7 +211,7 @@ class _Checker:
 
     # -- steps
 
-    def _steps(self, site: Site, expression: Expression, step: Step | None) -> None:
+    def _steps(self, site: Site, expression: Expression, step: StepDefinition | None) -> None:
         for word, name, attribute in _named_steps(expression):
             found = [name] if self.workflow.find(name) is not None else self.ids.get(name)
             base = expression.words[expression.words.index(word) - 2].text
@@ -250,7 +250,7 @@ class _Checker:
 
     # -- variables
 
-    def _variables(self, site: Site, step: Step, graph: Graph) -> None:
+    def _variables(self, site: Site, step: StepDefinition, graph: Graph) -> None:
         known = {*self.known, *RESERVED, *GLOBALS, *self.parts}
         if site.item and step.foreach is not None:
             known.add(step.item_name)
@@ -263,7 +263,7 @@ class _Checker:
             elif word is not None:
                 self._unknown(site, step, graph, word, known)
 
-    def _unknown(self, site: Site, step: Step, graph: Graph, word: Word, known: set[str]) -> None:
+    def _unknown(self, site: Site, step: StepDefinition, graph: Graph, word: Word, known: set[str]) -> None:
         name = word.text
         if name in self.workflow.secrets or name == "secrets":
             self._add(site, word.start, name, *_no_secrets("" if name == "secrets" else name))
@@ -287,11 +287,11 @@ class _Checker:
             hint = "The items are not known yet where `foreach` says what they are."
         self._add(site, word.start, name, f"`{name}` is not defined", hint)
 
-    def _settable(self, step: Step, graph: Graph) -> tuple[bool, set[str]]:
+    def _settable(self, step: StepDefinition, graph: Graph) -> tuple[bool, set[str]]:
         """Return whether an earlier step can set any variable, and the variables that earlier steps name."""
         own = {inner.path for inner in step.walk()}
         level = graph.level.get(step.path)
-        maybe_later: list[Step] = []
+        maybe_later: list[StepDefinition] = []
         named: set[str] = set()
         for other in self.workflow.leaves():
             if other.kind not in _SETS or other.path in own:
@@ -313,7 +313,7 @@ class _Checker:
                     self._add(site, found[0].start, found[0].text, *_no_secrets(found[1]))
 
 
-def _adds_names(step: Step, named: set[str]) -> bool:
+def _adds_names(step: StepDefinition, named: set[str]) -> bool:
     """Add the variables that a step may set, and return whether that is known: from `persist`, or from its script."""
     if step.persist is not None:
         named.update(step.persist)

@@ -20,7 +20,7 @@ from leftoff.engine.project import Project
 from leftoff.engine.quoting import source_of
 from leftoff.engine.resume_answers import DONE, Selection
 from leftoff.engine.run_checks import World
-from leftoff.engine.run_reader import definition_of, read
+from leftoff.engine.run_reader import definition_of, read_collection
 from leftoff.engine.settings import CALLER, outside
 from leftoff.errors import LeftoffError
 from leftoff.host import UNKNOWN, scope
@@ -31,9 +31,9 @@ from leftoff.store.rows import Attempt
 from leftoff.workflow import process_groups as groups
 from leftoff.workflow.actions import existing, outputs_of
 from leftoff.workflow.attempt_folder import AttemptFolder, Exit
-from leftoff.workflow.definition import Graph, Step, Workflow, compare
+from leftoff.workflow.definition import Graph, StepDefinition, Workflow, compare
 from leftoff.workflow.parse_definition import Definitions
-from leftoff.workflow.run_state import RunState, missing, order_of
+from leftoff.workflow.run_state import RunState, item_order, missing
 from leftoff.workflow.template_check import mentioned
 from leftoff.workflow.templates import Templates
 
@@ -63,7 +63,7 @@ def definitions_of(
     path = str(known.get("path") or "")
     leads_out = "\0" in path or (not CALLER.trusts(project.folder) and outside(project.folder, path) != "")
     strange = leads_out and bool(project.store.read(lambda view: source_of(view, row)))
-    names = {*given, *read(project.store, row.run, row.run_id, "variable", seq)}
+    names = {*given, *read_collection(project.store, row.run, row.run_id, "variable", seq)}
     return Definitions(known, project.folder, names, workflow, strange=strange)
 
 
@@ -84,7 +84,7 @@ class WorkflowChecks(CheckProvider):
         self.checks = (self._requirements,)
 
     def runs_once(self, path: str) -> bool:
-        step = step_of(self.new, path, {"item": None}) if self.new is not None else None
+        step = defined_step(self.new, path, {"item": None}) if self.new is not None else None
         return step is not None and not step.idempotent
 
     def _requirements(self, world: World) -> Iterator[Finding]:
@@ -235,8 +235,8 @@ class WorkflowChecks(CheckProvider):
             for orphan in self.look(world, selection)[0]
         }
         for path, record in world.steps.open.items():
-            if was_cut_off(record) and path not in asked:
-                step = step_of(self.new, path, record)
+            if step_was_cut_off(record) and path not in asked:
+                step = defined_step(self.new, path, record)
                 if step is not None and not step.idempotent:
                     asked[path] = "it was cut off, and it is not safe to repeat", NOT_IDEMPOTENT
         for path, doubt in asked.items():
@@ -335,7 +335,7 @@ class DefinedSteps:
             if leaf in fans and "item" in self.steps[path]:
                 below.setdefault(leaf, []).append(path)
         for items in below.values():
-            items.sort(key=lambda path: order_of(self.steps[path]))
+            items.sort(key=lambda path: item_order(self.steps[path]))
         return [path for step in defined for path in below.get(step.path, [step.path])]
 
 
@@ -353,7 +353,7 @@ class Orphan:
     ``ends``: it just ends, as its step is to be done again.
     """
 
-    def __init__(self, attempt: Attempt, step: Step, folder: AttemptFolder) -> None:
+    def __init__(self, attempt: Attempt, step: StepDefinition, folder: AttemptFolder) -> None:
         self.attempt = attempt
         self.unit: str = attempt.step
         self.step = step
@@ -401,16 +401,18 @@ def orphans(
         if attempt.ended_at is not None:
             continue
         record = steps.get(attempt.step, {})
-        step = step_of(new, attempt.step, record)
+        step = defined_step(new, attempt.step, record)
         open_ = attempt.number == attempt.current if back else _in_flight(attempt, record)
         if step is None or not open_ or not (back or _fits(old, step, attempt, record)):
             strays.append(attempt)
         else:
-            found.append(judge_attempt(Orphan(attempt, step, groups.folder_of(attempt, store_folder))))
+            found.append(
+                judge_attempt(Orphan(attempt, step, groups.attempt_folder_of(attempt, store_folder)))
+            )
     return found, strays
 
 
-def was_cut_off(record: Mapping[str, Any]) -> bool:
+def step_was_cut_off(record: Mapping[str, Any]) -> bool:
     """Return whether a step failed so that it is not known how far it came, and was not tried since."""
     error = record.get("error")
     return (
@@ -420,7 +422,7 @@ def was_cut_off(record: Mapping[str, Any]) -> bool:
     )
 
 
-def step_of(workflow: Workflow, path: str, record: Mapping[str, Any]) -> Step | None:
+def defined_step(workflow: Workflow, path: str, record: Mapping[str, Any]) -> StepDefinition | None:
     """Return the definition of a step, or of the `foreach` that it is an item of."""
     step = workflow.find(path)
     if step is None and "item" in record:
@@ -436,7 +438,7 @@ def _in_flight(attempt: Attempt, record: Mapping[str, Any]) -> bool:
     )
 
 
-def _fits(old: Workflow, step: Step, attempt: Attempt, record: Mapping[str, Any]) -> bool:
+def _fits(old: Workflow, step: StepDefinition, attempt: Attempt, record: Mapping[str, Any]) -> bool:
     """Return whether the step still has the kind that the attempt was started for, and still waits for its end."""
     before = old.find(step.path)
     if before is None or before.kind != step.kind or (before.foreach is None) != (step.foreach is None):

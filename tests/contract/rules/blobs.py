@@ -10,7 +10,7 @@ import pytest
 from leftoff.errors import Corrupt, NotFound, StoreUnavailable
 from leftoff.model.changes import blob_stored
 from leftoff.model.codec import sha256
-from leftoff.store.base import Store, View
+from leftoff.store.base import SqlStore, View
 from leftoff.store.rows import BlobRow
 from tests.contract.rules.base import Rules
 from tests.contract.scribe import Scribe, facts
@@ -36,7 +36,7 @@ BLOB = "hash size stored encoding"
 
 class BlobRules(Rules):
     @pytest.mark.parametrize("name", CONTENTS)
-    def test_round_trip(self, store: Store, other: Store, name: str) -> None:
+    def test_round_trip(self, store: SqlStore, other: SqlStore, name: str) -> None:
         """Content comes back as it was saved, whole, to every handle."""
         content = CONTENTS[name]
         scribe = Scribe(store)
@@ -46,7 +46,7 @@ class BlobRules(Rules):
         scribe.verify(other)
 
     @pytest.mark.parametrize("name", CONTENTS)
-    def test_pieces_make_no_difference(self, store: Store, name: str) -> None:
+    def test_pieces_make_no_difference(self, store: SqlStore, name: str) -> None:
         """The same content is the same blob, however it was cut into pieces when it was saved."""
         content = CONTENTS[name]
         scribe = Scribe(store)
@@ -56,7 +56,7 @@ class BlobRules(Rules):
             assert facts(first, BLOB) == facts(store.save_blob([b"", *pieces, b""]), BLOB)
             assert content == b"".join(store.load_blob(first.hash))
 
-    def test_saved_once(self, store: Store) -> None:
+    def test_saved_once(self, store: SqlStore) -> None:
         """Saving what is there already takes no more space."""
         scribe = Scribe(store)
         refer(scribe, "f", NOISE)
@@ -64,7 +64,7 @@ class BlobRules(Rules):
         refer(scribe, "g", NOISE)
         assert self.size(store) < once + 20_000
 
-    def test_saved_together(self, store: Store, other: Store) -> None:
+    def test_saved_together(self, store: SqlStore, other: SqlStore) -> None:
         """Several at once, the same content twice among them: all are there, for every handle."""
         contents = [b"one", TEXT, b"two", b"one", b""]
         scribe = Scribe(store)
@@ -73,7 +73,7 @@ class BlobRules(Rules):
             assert facts(refer(scribe, f"f{number}", content), BLOB) == facts(row, BLOB)
             assert content == b"".join(other.load_blob(row.hash))
 
-    def test_together_or_not_at_all(self, store: Store) -> None:
+    def test_together_or_not_at_all(self, store: SqlStore) -> None:
         """Where the work fails, what it saved cannot be referred to, and the next one can succeed."""
         scribe = Scribe(store)
         rows: list[BlobRow] = []
@@ -88,7 +88,7 @@ class BlobRules(Rules):
             scribe.commit({("artifact", "f"): blob_stored(rows[0].hash)}, blobs=rows)
         refer(scribe, "f", b"lost")
 
-    def test_unknown_blob(self, store: Store) -> None:
+    def test_unknown_blob(self, store: SqlStore) -> None:
         """A blob that was never referred to is not found, nor known."""
         Scribe(store)
         row = store.save_blob([b"not referred to"])
@@ -97,7 +97,7 @@ class BlobRules(Rules):
             with pytest.raises(NotFound):
                 store.load_blob(hash)
 
-    def test_row(self, store: Store) -> None:
+    def test_row(self, store: SqlStore) -> None:
         """A blob that is referred to is known by its size and how it is stored."""
         scribe = Scribe(store)
         row = refer(scribe, "f", TEXT)
@@ -106,7 +106,7 @@ class BlobRules(Rules):
         assert facts(row, BLOB) == facts(known, BLOB)
         assert known.stored < known.size
 
-    def test_reference_needs_its_blob(self, store: Store) -> None:
+    def test_reference_needs_its_blob(self, store: SqlStore) -> None:
         """A record cannot refer to a blob that is not there: refused inside the transaction, nothing changed."""
         scribe = Scribe(store)
         lost = BlobRow(bytes(32), 5, 5, "raw")
@@ -116,7 +116,7 @@ class BlobRules(Rules):
         scribe.verify()
         assert None is store.read(lambda v: v.blob(bytes(32)))
 
-    def test_kept_while_referred_to(self, store: Store) -> None:
+    def test_kept_while_referred_to(self, store: SqlStore) -> None:
         """A blob stays as long as any readable version refers to it, and no longer."""
         scribe = Scribe(store)
         row = refer(scribe, "f", NOISE, seal="manual")
@@ -128,7 +128,7 @@ class BlobRules(Rules):
         with pytest.raises(NotFound):
             store.load_blob(row.hash)
 
-    def test_pruned_while_it_is_read(self, store: Store) -> None:
+    def test_pruned_while_it_is_read(self, store: SqlStore) -> None:
         """A snapshot from before a prune can have the content for a while; afterwards it is told to look again."""
         scribe = Scribe(store)
         row = refer(scribe, "f", NOISE)
@@ -150,7 +150,7 @@ class BlobRules(Rules):
 
         store.read(look)
 
-    def test_pruned_before_its_first_piece(self, store: Store) -> None:
+    def test_pruned_before_its_first_piece(self, store: SqlStore) -> None:
         """Whoever asked for a blob that was there, and comes late, is told to look again: nothing is damaged."""
         scribe = Scribe(store)
         row = refer(scribe, "f", NOISE)
@@ -163,7 +163,7 @@ class BlobRules(Rules):
             b"".join(content)
         assert caught.value.retry
 
-    def test_shared_between_runs(self, store: Store) -> None:
+    def test_shared_between_runs(self, store: SqlStore) -> None:
         """Removing a run leaves the blobs that another one refers to."""
         scribes = [Scribe(store, name) for name in ("run-1", "run-2")]
         row, _ = (refer(scribe, "f", NOISE) for scribe in scribes)
@@ -172,7 +172,7 @@ class BlobRules(Rules):
         store.sweep()
         assert NOISE == b"".join(store.load_blob(row.hash))
 
-    def test_comes_back_from_the_trash(self, store: Store) -> None:
+    def test_comes_back_from_the_trash(self, store: SqlStore) -> None:
         """A commit that refers to a blob while it is being forgotten takes it back."""
         scribe = Scribe(store)
         row = refer(scribe, "f", NOISE)
@@ -185,7 +185,7 @@ class BlobRules(Rules):
         assert NOISE == b"".join(store.load_blob(row.hash))
         scribe.verify(seqs=[scribe.seq])
 
-    def test_gone_after_its_grace(self, store: Store) -> None:
+    def test_gone_after_its_grace(self, store: SqlStore) -> None:
         """What was thrown away is unlinked by a sweep once its grace is over, and cannot be referred to then."""
         scribe = Scribe(store)
         row = refer(scribe, "f", NOISE)
@@ -199,7 +199,7 @@ class BlobRules(Rules):
             scribe.commit({("artifact", "g"): blob_stored(row.hash)}, blobs=[row])
         scribe.verify(seqs=[scribe.seq])
 
-    def test_a_commit_may_come_days_later(self, store: Store, other: Store) -> None:
+    def test_a_commit_may_come_days_later(self, store: SqlStore, other: SqlStore) -> None:
         """A blob that is saved waits for its commit, as long as a step takes, whoever tidies up meanwhile."""
         scribe = Scribe(store)
         row = store.save_blob([NOISE])
@@ -209,7 +209,7 @@ class BlobRules(Rules):
         scribe.commit({("artifact", "f"): blob_stored(row.hash)}, blobs=[row])
         assert NOISE == b"".join(store.load_blob(row.hash))
 
-    def test_sweep_drops_what_no_commit_took(self, store: Store) -> None:
+    def test_sweep_drops_what_no_commit_took(self, store: SqlStore) -> None:
         """A blob whose commit never came is dropped after its grace, not before."""
         Scribe(store)
         before = self.size(store)
@@ -222,7 +222,7 @@ class BlobRules(Rules):
         assert self.size(store) < before + row.stored
 
     @pytest.mark.parametrize("name", ["byte", "text", "noise"])
-    def test_damage_is_told(self, store: Store, name: str) -> None:
+    def test_damage_is_told(self, store: SqlStore, name: str) -> None:
         """A damaged blob raises `Corrupt` before its last piece is given out, and a check names it."""
         scribe = Scribe(store)
         row = refer(scribe, "f", CONTENTS[name])
@@ -236,7 +236,7 @@ class BlobRules(Rules):
         assert [row.hash.hex()] == [problem.get("blob") for problem in problems]
         undo()
 
-    def test_saving_again_heals(self, store: Store) -> None:
+    def test_saving_again_heals(self, store: SqlStore) -> None:
         """Saving the content of a damaged blob puts it right."""
         scribe = Scribe(store)
         row = refer(scribe, "f", NOISE)

@@ -7,7 +7,7 @@ import pytest
 from leftoff.engine import lease as leases
 from leftoff.errors import LeaseHeld, StaleEpoch
 from leftoff.host import Process, this_process
-from leftoff.store.base import Store, Tx
+from leftoff.store.base import SqlStore, Tx
 from leftoff.store.rows import Holder
 from tests.contract.rules.base import Rules
 from tests.contract.scribe import AT, Scribe, facts
@@ -16,13 +16,13 @@ GONE = Process(this_process().scope, 2**22 + 5, "1")  # a pid that no Linux give
 
 
 class DriverRules(Rules):
-    def test_no_lease(self, store: Store) -> None:
+    def test_no_lease(self, store: SqlStore) -> None:
         """A run that nobody ever drove has no lease, and epoch 0."""
         scribe = Scribe(store)
         assert None is store.read(lambda v: v.lease(scribe.run))
         assert [] == store.read(lambda v: v.leases())
 
-    def test_lease(self, store: Store, other: Store) -> None:
+    def test_lease(self, store: SqlStore, other: SqlStore) -> None:
         """A lease says who, where and since when, to every handle."""
         scribe = Scribe(store)
         me = this_process()
@@ -34,7 +34,7 @@ class DriverRules(Rules):
         )
         assert ["run-1"] == [run_id for run_id, _ in other.read(lambda v: v.leases())]
 
-    def test_epochs_only_grow(self, store: Store) -> None:
+    def test_epochs_only_grow(self, store: SqlStore) -> None:
         """Each driver gets a greater epoch than all before; freeing keeps the number."""
         scribe = Scribe(store)
         epochs = []
@@ -48,7 +48,7 @@ class DriverRules(Rules):
             assert [] == store.read(lambda v: v.leases())
         assert [1, 2, 3] == epochs
 
-    def test_freeing_under_an_old_epoch_frees_nothing(self, store: Store) -> None:
+    def test_freeing_under_an_old_epoch_frees_nothing(self, store: SqlStore) -> None:
         """Who lost the lease cannot give away the next one's."""
         scribe = Scribe(store)
         old = store.write(lambda tx: take(tx, scribe, GONE))
@@ -57,7 +57,7 @@ class DriverRules(Rules):
         lease = store.read(lambda v: v.lease(scribe.run))
         assert lease is not None and lease.held and new == lease.epoch
 
-    def test_live_driver_is_not_pushed_aside(self, store: Store, other: Store) -> None:
+    def test_live_driver_is_not_pushed_aside(self, store: SqlStore, other: SqlStore) -> None:
         """A lease whose process lives is refused to another; the same process gets the same epoch again."""
         scribe = Scribe(store)
         epoch = store.write(lambda tx: take(tx, scribe, this_process()))
@@ -65,27 +65,27 @@ class DriverRules(Rules):
             other.write(lambda tx: take(tx, scribe, GONE))
         assert epoch == other.write(lambda tx: take(tx, scribe, this_process()))
 
-    def test_beat(self, store: Store) -> None:
+    def test_beat(self, store: SqlStore) -> None:
         """A beat under the held epoch is noted; it makes no version."""
         scribe = Scribe(store)
         epoch = store.write(lambda tx: take(tx, scribe, this_process()))
-        leases.beat(store, scribe.run, "run-1", epoch, AT + 5000)
+        leases.renew_lease(store, scribe.run, "run-1", epoch, AT + 5000)
         lease = store.read(lambda v: v.lease(scribe.run))
         assert lease is not None
         assert (AT, AT + 5000) == (lease.since, lease.beat)
         scribe.verify()
 
-    def test_beat_under_an_old_epoch_is_refused(self, store: Store) -> None:
+    def test_beat_under_an_old_epoch_is_refused(self, store: SqlStore) -> None:
         """Whoever was followed learns it by its next beat, and changes nothing by it."""
         scribe = Scribe(store)
         old = store.write(lambda tx: take(tx, scribe, GONE))
         store.write(lambda tx: take(tx, scribe, this_process()))
         with pytest.raises(StaleEpoch):
-            leases.beat(store, scribe.run, "run-1", old, AT + 5000)
+            leases.renew_lease(store, scribe.run, "run-1", old, AT + 5000)
         lease = store.read(lambda v: v.lease(scribe.run))
         assert AT == (lease.beat if lease else None)
 
-    def test_beat_on_a_free_lease_is_refused(self, store: Store) -> None:
+    def test_beat_on_a_free_lease_is_refused(self, store: SqlStore) -> None:
         """A freed lease has no driver that could be alive."""
         scribe = Scribe(store)
         epoch = store.write(lambda tx: take(tx, scribe, this_process()))
@@ -93,7 +93,7 @@ class DriverRules(Rules):
         assert not store.write(lambda tx: tx.beat(scribe.run, epoch, AT))
         assert not store.write(lambda tx: tx.beat(scribe.run + 1, epoch, AT))
 
-    def test_attempts_are_numbered(self, store: Store) -> None:
+    def test_attempts_are_numbered(self, store: SqlStore) -> None:
         """Tries at a step count from 1, each step by itself; the last one is current."""
         scribe = Scribe(store)
         numbers = []
@@ -105,7 +105,7 @@ class DriverRules(Rules):
         assert None is store.read(lambda v: v.attempt("t5"))
         assert None is store.read(lambda v: v.attempt(""))
 
-    def test_attempt(self, store: Store, other: Store) -> None:
+    def test_attempt(self, store: SqlStore, other: SqlStore) -> None:
         """An attempt keeps its process, log, times and exit code."""
         scribe = Scribe(store)
         me = this_process()
@@ -120,7 +120,7 @@ class DriverRules(Rules):
             attempt, "token run step process log started_at ended_at exit_code"
         )
 
-    def test_the_last_attempts(self, store: Store) -> None:
+    def test_the_last_attempts(self, store: SqlStore) -> None:
         """The last that began between two moments, oldest first, with the number of the current one."""
         scribe = Scribe(store)
         for number, step in enumerate("abab"):
@@ -132,7 +132,7 @@ class DriverRules(Rules):
         found = store.read(lambda v: v.latest_attempts(scribe.run, AT + 1, AT + 3, 9))
         assert ["t1", "t2"] == [each.token for each in found]
 
-    def test_an_attempt_that_never_began(self, store: Store) -> None:
+    def test_an_attempt_that_never_began(self, store: SqlStore) -> None:
         """It is forgotten as if it had not been made: the next one gets its number."""
         scribe = Scribe(store)
         for token in ("t1", "t2"):
@@ -141,7 +141,7 @@ class DriverRules(Rules):
         assert None is store.read(lambda v: v.attempt("t2"))
         assert 2 == store.write(lambda tx: tx.add_attempt("t3", scribe.run, "a", AT))
 
-    def test_attempts_of_a_run(self, store: Store) -> None:
+    def test_attempts_of_a_run(self, store: SqlStore) -> None:
         """A run's attempts come by step and number; another run's are not among them."""
         scribes = [Scribe(store, name) for name in ("run-1", "run-2")]
 
@@ -154,7 +154,7 @@ class DriverRules(Rules):
         found = store.read(lambda v: v.attempts(scribes[0].run))
         assert [("a", 1), ("a", 2), ("b", 1), ("b", 2)] == [(a.step, a.number) for a in found]
 
-    def test_what_is_noted(self, store: Store, other: Store) -> None:
+    def test_what_is_noted(self, store: SqlStore, other: SqlStore) -> None:
         """A note beside the runs is kept under its name until it is taken back; it makes no version."""
         scribe = Scribe(store)
         assert None is store.read(lambda v: v.fact("ours 1"))

@@ -6,7 +6,7 @@ import random
 from typing import Any
 
 from leftoff.model.codec import sha256, term
-from leftoff.store.base import INLINE, VALUE_MAX, Store, Tx, View
+from leftoff.store.base import INLINE, VALUE_MAX, SqlStore, Tx, View
 from leftoff.store.store_copy import TABLES, table_rows
 from tests.contract.rules.base import Rules
 from tests.contract.scribe import Scribe, facts, stored
@@ -33,7 +33,7 @@ KEYS = [
 
 
 class RecordRules(Rules):
-    def test_every_version_reads_back(self, store: Store, other: Store) -> None:
+    def test_every_version_reads_back(self, store: SqlStore, other: SqlStore) -> None:
         """Whatever was put, replaced, ended and put again is read at each version as that version had it."""
         chance = random.Random(7)
         scribe = Scribe(store)
@@ -42,7 +42,7 @@ class RecordRules(Rules):
         scribe.verify()
         scribe.verify(other)
 
-    def test_ended_record_stays_in_the_past(self, store: Store) -> None:
+    def test_ended_record_stays_in_the_past(self, store: SqlStore) -> None:
         """Ending a record hides it from now on and from nobody who looks back; it can come again."""
         scribe = Scribe(store)
         scribe.commit({("note", "n"): "first"})
@@ -52,7 +52,7 @@ class RecordRules(Rules):
         scribe.commit({("note", "n"): "again"})
         scribe.verify()
 
-    def test_one_record(self, store: Store) -> None:
+    def test_one_record(self, store: SqlStore) -> None:
         """A record comes with its collection, key, bytes, their hash and the version that wrote it."""
         scribe = Scribe(store)
         scribe.commit({("variable", "a"): {"x": 1}})
@@ -67,7 +67,7 @@ class RecordRules(Rules):
         assert None is store.read(lambda v: v.record(scribe.run, "note", "a"))
         assert None is store.read(lambda v: v.record(scribe.run + 1, "variable", "a"))
 
-    def test_ranges(self, store: Store) -> None:
+    def test_ranges(self, store: SqlStore) -> None:
         """Keys come in the order of their code points, from the low one on, up to before the high one."""
         scribe = Scribe(store)
         scribe.commit({("extra", key): key for key in KEYS})
@@ -83,7 +83,7 @@ class RecordRules(Rules):
         assert [] == keys("b", "a")
         assert [] == store.read(lambda v: list(v.records(scribe.run, "score")))
 
-    def test_hashes(self, store: Store) -> None:
+    def test_hashes(self, store: SqlStore) -> None:
         """The hashes of a range are those of its live records, whatever their keys."""
         scribe = Scribe(store)
         scribe.commit({("extra", key): key for key in KEYS})
@@ -93,7 +93,7 @@ class RecordRules(Rules):
         inner = {k: h for k, h in expected.items() if "a/" <= k < "a0"}
         assert inner == store.read(lambda v: v.hashes(scribe.run, "extra", "a/", "a0"))
 
-    def test_bulk(self, store: Store) -> None:
+    def test_bulk(self, store: SqlStore) -> None:
         """All live records of a collection at once are what they are one by one, and their part of the digest."""
         scribe = Scribe(store)
         scribe.commit({("extra", key): key for key in KEYS})
@@ -104,7 +104,7 @@ class RecordRules(Rules):
         assert sum(term("extra", key, hash) for key, hash, _ in expected) == part
         assert ([], 0) == store.read(lambda v: v.bulk(scribe.run, "score"))
 
-    def test_last_key(self, store: Store) -> None:
+    def test_last_key(self, store: SqlStore) -> None:
         """The last live key before the high one, if it is not below the low one."""
         scribe = Scribe(store)
         scribe.commit({("item", f"list/{i:010d}"): i for i in range(12)})
@@ -116,7 +116,7 @@ class RecordRules(Rules):
         assert f"list/{10:010d}" == last("list/", "list0")
         assert None is last("other/", "other0")
 
-    def test_collections(self, store: Store) -> None:
+    def test_collections(self, store: SqlStore) -> None:
         """Collections are those with live records; looking back, those that had some too."""
         scribe = Scribe(store)
         scribe.commit({("note", "n"): 1, ("file", "f"): 1, ("item", "i"): 1})
@@ -125,7 +125,7 @@ class RecordRules(Rules):
         assert ["file", "item", "note", "run"] == store.read(lambda v: v.collections(scribe.run, past=True))
         assert [] == store.read(lambda v: v.collections(scribe.run + 1, past=True))
 
-    def test_runs_do_not_mix(self, store: Store) -> None:
+    def test_runs_do_not_mix(self, store: SqlStore) -> None:
         """The same keys in two runs are different records."""
         scribes = [Scribe(store, name) for name in ("run-1", "run-2")]
         for i in range(3):
@@ -134,7 +134,7 @@ class RecordRules(Rules):
         for scribe in scribes:
             scribe.verify()
 
-    def test_steps(self, store: Store) -> None:
+    def test_steps(self, store: SqlStore) -> None:
         """A step's status, order and leaf are kept beside it, and follow it."""
         scribe = Scribe(store)
         below = {"a/x": ("pending", "00000002/00000000", 1)}
@@ -151,14 +151,14 @@ class RecordRules(Rules):
         assert not store.read(lambda v: v.has_below(scribe.run, "b"))
         scribe.verify()
 
-    def test_has_below_knows_neighbours(self, store: Store) -> None:
+    def test_has_below_knows_neighbours(self, store: SqlStore) -> None:
         """A step whose name merely starts like another's is not below it."""
         scribe = Scribe(store)
         names = ["a", "a-b", "a.b", "a0", "ab", "a b"]
         scribe.commit(steps={name: ("pending", f"{i:08d}", 1) for i, name in enumerate(names)})
         assert [] == [name for name in names if store.read(lambda v, n=name: v.has_below(scribe.run, n))]  # type: ignore[misc]
 
-    def test_first_leaf_of_a_status(self, store: Store) -> None:
+    def test_first_leaf_of_a_status(self, store: SqlStore) -> None:
         """The first leaf in declared order, not by name; inner steps and other statuses do not count."""
         scribe = Scribe(store)
         scribe.commit(
@@ -176,7 +176,7 @@ class RecordRules(Rules):
         scribe.commit(steps={"y/b": ("completed", "00000001/00000000", 1)})
         assert "y/a" == store.read(lambda v: v.leaf(scribe.run, "pending"))
 
-    def test_first_leaves_of_a_status(self, store: Store) -> None:
+    def test_first_leaves_of_a_status(self, store: SqlStore) -> None:
         """The first few leaves in declared order, and no more than were asked for."""
         scribe = Scribe(store)
         steps = {name: ("pending", f"{i:08d}", 1) for i, name in enumerate("dacb")}
@@ -186,7 +186,7 @@ class RecordRules(Rules):
         assert ["d", "a", "c", "b"] == store.read(lambda v: v.leaves(scribe.run, "pending", 9))
         assert [] == store.read(lambda v: v.leaves(scribe.run, "failed", 9))
 
-    def test_leaves_by_the_page(self, store: Store) -> None:
+    def test_leaves_by_the_page(self, store: SqlStore) -> None:
         """The leaves behind a place, in declared order; with a word in their path, whatever its capitals."""
         scribe = Scribe(store)
         steps = {name: ("pending", f"{i:08d}", 1) for i, name in enumerate(["d", "a%2Fx", "C", "b"])}
@@ -205,7 +205,7 @@ class RecordRules(Rules):
         assert ["C"] == page(("", ""), ("c", "c"), 9)
         assert [] == page(("00000003", "b"), ("", ""), 9)
 
-    def test_leaves_below_a_step_are_counted(self, store: Store) -> None:
+    def test_leaves_below_a_step_are_counted(self, store: SqlStore) -> None:
         """By status; a step whose name merely starts alike is not below it, nor is one that has others below it."""
         scribe = Scribe(store)
         words = {"a": "running", "a/x": "completed", "a/y": "completed", "a/z": "running", "a/z/1": "failed"}
@@ -217,7 +217,7 @@ class RecordRules(Rules):
         assert {"completed": 2, "failed": 1} == store.read(lambda v: v.leaf_counts(scribe.run, "a"))
         assert {} == store.read(lambda v: v.leaf_counts(scribe.run, "a0"))
 
-    def test_last_order(self, store: Store) -> None:
+    def test_last_order(self, store: SqlStore) -> None:
         """The greatest order of the leaves whose order starts so, whatever their status."""
         scribe = Scribe(store)
         assert None is store.read(lambda v: v.last_order(scribe.run, ""))
@@ -234,7 +234,7 @@ class RecordRules(Rules):
         assert "00000002" == store.read(lambda v: v.last_order(scribe.run, ""))
         assert None is store.read(lambda v: v.last_order(scribe.run, "00000002/"))
 
-    def test_set_leaf(self, store: Store) -> None:
+    def test_set_leaf(self, store: SqlStore) -> None:
         """A step stops being a leaf, and becomes one again, without a new record."""
         scribe = Scribe(store)
         seq = scribe.commit(steps={"a": ("pending", "00000001", 1)})
@@ -250,7 +250,7 @@ class RecordRules(Rules):
         record = store.read(lambda v: v.record(scribe.run, "step", "a"))
         assert seq == (record.seq if record else None)
 
-    def test_the_whole_history(self, store: Store, other: Store) -> None:
+    def test_the_whole_history(self, store: SqlStore, other: SqlStore) -> None:
         """The rows of a run, some at a time: every record, live and superseded, with its bytes and its versions."""
         chance = random.Random(3)
         scribe, second = Scribe(store), Scribe(store, "run-2")
@@ -273,7 +273,7 @@ class RecordRules(Rules):
             seen = [row for row in found if row["seq"] <= seq and seq < row.get("until", seq + 1)]
             assert state == {(row["collection"], row["key"]): row["data"] for row in seen}
 
-    def test_values_of_every_size(self, store: Store, other: Store) -> None:
+    def test_values_of_every_size(self, store: SqlStore, other: SqlStore) -> None:
         """Bytes come back as they were, at the borders of what is kept in the row and beside it."""
         sizes = (1, INLINE - 1, INLINE, INLINE + 1, 4096, 70_000, VALUE_MAX)
         scribe = Scribe(store)
@@ -281,7 +281,7 @@ class RecordRules(Rules):
         scribe.commit({("extra", str(size)): b"J" + b"y" * (size - 1) for size in sizes})
         scribe.verify(other)
 
-    def test_large_values_are_kept_once(self, store: Store) -> None:
+    def test_large_values_are_kept_once(self, store: SqlStore) -> None:
         """The same large bytes under many keys and in many versions take their space once."""
         scribe = Scribe(store)
         value = b"J" + random.Random(1).randbytes(200_000)
@@ -293,7 +293,7 @@ class RecordRules(Rules):
         assert self.size(store) < once + 100_000
         scribe.verify()
 
-    def test_shared_value_outlives_one_of_its_keys(self, store: Store) -> None:
+    def test_shared_value_outlives_one_of_its_keys(self, store: SqlStore) -> None:
         """Large bytes stay as long as anything, live or superseded, has them."""
         scribe = Scribe(store)
         value = b"J" + b"v" * 50_000

@@ -12,7 +12,7 @@ import pytest
 from leftoff.errors import LeftoffError
 from leftoff.model.changes import Version
 from leftoff.model.codec import payload, sha256
-from leftoff.store.base import Store, Tx, View
+from leftoff.store.base import SqlStore, Tx, View
 from leftoff.store.rows import Holder
 from tests.contract.rules.base import Rules
 from tests.contract.scribe import AT, Scribe, digest_of, state_of, stored
@@ -23,7 +23,7 @@ class Deliberate(Exception):
 
 
 class TransactionRules(Rules):
-    def test_reading_never_creates(self, store: Store, tmp_path: Path) -> None:
+    def test_reading_never_creates(self, store: SqlStore, tmp_path: Path) -> None:
         """A store that is only looked at is not made; that it is missing is a typed error."""
         before = sorted(tmp_path.rglob("*"))
         assert not store.exists()
@@ -35,13 +35,13 @@ class TransactionRules(Rules):
         assert not store.exists()
         assert before == sorted(tmp_path.rglob("*"))
 
-    def test_first_write_creates(self, store: Store, other: Store) -> None:
+    def test_first_write_creates(self, store: SqlStore, other: SqlStore) -> None:
         """The first write makes the store, for every handle."""
         Scribe(store)
         assert store.exists()
         assert other.exists()
 
-    def test_results_come_back(self, store: Store) -> None:
+    def test_results_come_back(self, store: SqlStore) -> None:
         """`write` and `read` give back what their function gives, whatever it is."""
         Scribe(store)
         thing = object()
@@ -49,7 +49,7 @@ class TransactionRules(Rules):
         assert thing is store.read(lambda view: thing)
         assert store.write(lambda tx: None) is None
 
-    def test_failure_changes_nothing(self, store: Store) -> None:
+    def test_failure_changes_nothing(self, store: SqlStore) -> None:
         """A function that raises leaves no trace, its error arrives as it is, and the next write succeeds."""
         scribe = Scribe(store)
         scribe.commit({("variable", "a"): 1, ("variable", "big"): "x" * 5000}, seal="manual")
@@ -76,7 +76,7 @@ class TransactionRules(Rules):
         scribe.make(plan)
         scribe.verify()
 
-    def test_failure_takes_no_other_with_it(self, store: Store) -> None:
+    def test_failure_takes_no_other_with_it(self, store: SqlStore) -> None:
         """Among many threads that may share a transaction, those that fail fail alone."""
         scribes = [Scribe(store, f"run-{i}") for i in range(12)]
         outcomes: dict[int, BaseException | None] = {}
@@ -109,7 +109,7 @@ class TransactionRules(Rules):
         for scribe in scribes:
             scribe.verify()
 
-    def test_writers_see_the_newest(self, store: Store, other: Store) -> None:
+    def test_writers_see_the_newest(self, store: SqlStore, other: SqlStore) -> None:
         """Nobody changes what a function has seen before it is durable: counting by threads and handles adds up."""
         scribe = Scribe(store)
         store.write(lambda tx: put_count(tx, scribe.run, 0, first=True))
@@ -123,7 +123,7 @@ class TransactionRules(Rules):
         counted = other.read(lambda view: count_in(view, scribe.run))
         assert 120 == counted
 
-    def test_unfinished_is_unseen(self, store: Store, other: Store) -> None:
+    def test_unfinished_is_unseen(self, store: SqlStore, other: SqlStore) -> None:
         """What is written is seen by nobody else before its transaction is durable."""
         scribe = Scribe(store)
         plan = scribe.plan({("variable", "a"): 1})
@@ -138,7 +138,7 @@ class TransactionRules(Rules):
         scribe.adopt(plan)
         scribe.verify(other)
 
-    def test_durable_across_reopen(self, store: Store) -> None:
+    def test_durable_across_reopen(self, store: SqlStore) -> None:
         """Everything that was written is there for whoever opens the store next."""
         scribe = Scribe(store)
         for i in range(5):
@@ -148,7 +148,7 @@ class TransactionRules(Rules):
         scribe.verify(again)
         again.close()
 
-    def test_write_that_need_not_be_synced(self, store: Store, other: Store) -> None:
+    def test_write_that_need_not_be_synced(self, store: SqlStore, other: SqlStore) -> None:
         """It is seen by everyone when it returns, outlives its handle, and those after it are as durable as ever."""
         scribe = Scribe(store)
         for i in range(4):
@@ -159,7 +159,7 @@ class TransactionRules(Rules):
         store.close()
         scribe.verify(other)
 
-    def test_closed_store_can_be_used_again(self, store: Store) -> None:
+    def test_closed_store_can_be_used_again(self, store: SqlStore) -> None:
         """`close` releases everything; the next operation opens what it needs."""
         scribe = Scribe(store)
         for soon in (False, True):
@@ -167,14 +167,14 @@ class TransactionRules(Rules):
             scribe.commit({("variable", "a"): int(soon)})
             scribe.verify()
 
-    def test_store_knows_whether_it_wrote(self, store: Store, other: Store) -> None:
+    def test_store_knows_whether_it_wrote(self, store: SqlStore, other: SqlStore) -> None:
         """`wrote` tells whether anything was written through this handle, whatever others did."""
         assert not store.wrote
         scribe = Scribe(store)
         scribe.verify(other)
         assert (True, False) == (store.wrote, other.wrote)
 
-    def test_read_is_one_snapshot(self, store: Store, other: Store) -> None:
+    def test_read_is_one_snapshot(self, store: SqlStore, other: SqlStore) -> None:
         """A reader sees one state from beginning to end, does not stop a writer, and the next reader sees more."""
         scribe = Scribe(store)
         writer = Scribe(other, "run-2")
@@ -189,7 +189,7 @@ class TransactionRules(Rules):
         writer.verify(store)
         scribe.verify()
 
-    def test_second_handle_sees_commits(self, store: Store, other: Store) -> None:
+    def test_second_handle_sees_commits(self, store: SqlStore, other: SqlStore) -> None:
         """What one handle wrote the other reads, and goes on from."""
         scribe = Scribe(store)
         scribe.commit({("variable", "a"): 1})
@@ -198,7 +198,7 @@ class TransactionRules(Rules):
         scribe.commit({("variable", "a"): 2})
         scribe.verify(store)
 
-    def test_half_read_leaves_no_old_snapshot(self, store: Store, other: Store) -> None:
+    def test_half_read_leaves_no_old_snapshot(self, store: SqlStore, other: SqlStore) -> None:
         """A read that ended in the middle of a query does not make a later one see old records."""
         scribe = Scribe(store)
         scribe.commit({("variable", f"k{i}"): i for i in range(50)})
@@ -213,7 +213,7 @@ class TransactionRules(Rules):
         scribe.commit({("variable", "k1"): "new"})
         scribe.verify(store)
 
-    def test_half_read_write_leaves_nothing_held(self, store: Store, other: Store) -> None:
+    def test_half_read_write_leaves_nothing_held(self, store: SqlStore, other: SqlStore) -> None:
         """A write that failed in the middle of a query does not stop later ones, by whomever."""
         scribe = Scribe(store)
         scribe.commit({("variable", f"k{i}"): i for i in range(50)})

@@ -14,7 +14,7 @@ import pytest
 from leftoff.errors import Invalid, LeaseHeld, NotFound, StoreUnavailable
 from leftoff.host import Process, this_process
 from leftoff.model.changes import blob_stored
-from leftoff.store.base import Store, Tx, View
+from leftoff.store.base import SqlStore, Tx, View
 from leftoff.store.rows import Holder
 from leftoff.testing import FaultyStore
 from tests.contract.rules.base import Rules
@@ -28,7 +28,7 @@ GONE = Process(this_process().scope, 2**22 + 5, "1")
 
 
 class UpkeepRules(Rules):
-    def test_prune(self, store: Store, other: Store) -> None:
+    def test_prune(self, store: SqlStore, other: SqlStore) -> None:
         """Kept checkpoints and the head read as before; dropped and unsealed versions are gone; so is no other run."""
         chance = random.Random(11)
         scribe, neighbour = Scribe(store), Scribe(store, "run-2")
@@ -43,7 +43,7 @@ class UpkeepRules(Rules):
         scribe.verify(other, seqs=kept)
         neighbour.verify(other)
 
-    def test_prune_drops_names(self, store: Store) -> None:
+    def test_prune_drops_names(self, store: SqlStore) -> None:
         """The id and the other names of a dropped checkpoint lead nowhere; those of a kept one still do."""
         scribe = Scribe(store)
         for name in ("cp-2", "cp-3", "cp-4"):
@@ -53,7 +53,7 @@ class UpkeepRules(Rules):
         assert {"cp-2": None, "cp-3": 3, "cp-4": 4} == {n: f[1].seq if f else None for n, f in found.items()}
         assert [] == store.read(lambda v: v.checkpoints(scribe.checkpoints[2]))
 
-    def test_trash(self, store: Store, other: Store) -> None:
+    def test_trash(self, store: SqlStore, other: SqlStore) -> None:
         """A run in the trash is seen by nobody, and cannot be committed to; then it is back as it was."""
         scribe, neighbour = Scribe(store), Scribe(store, "run-2")
         scribe.commit({("note", "n"): 1}, seal="manual")
@@ -71,7 +71,7 @@ class UpkeepRules(Rules):
         assert [] == other.read(lambda view: view.trashed())
         scribe.verify(other)
 
-    def test_archived(self, store: Store, other: Store) -> None:
+    def test_archived(self, store: SqlStore, other: SqlStore) -> None:
         """An archived run is not listed, but found by its id. A commit makes it active again, and so does a driver."""
         scribe, neighbour = Scribe(store), Scribe(store, "run-2")
         scribe.commit({("note", "n"): 1}, seal="manual")
@@ -96,7 +96,7 @@ class UpkeepRules(Rules):
         store.write(lambda tx: tx.put_lease(scribe.run, 1, Holder("session", None, "s", "agent", AT)))
         assert [] == other.read(lambda view: view.archived())
 
-    def test_an_archived_run_goes_to_the_trash(self, store: Store) -> None:
+    def test_an_archived_run_goes_to_the_trash(self, store: SqlStore) -> None:
         """And from there it comes back, or is removed, as any other."""
         scribe = Scribe(store)
         scribe.commit({("note", "n"): 1})
@@ -106,7 +106,7 @@ class UpkeepRules(Rules):
         store.remove(scribe.run)
         assert None is store.read(lambda view: view.find_run("run-1", hidden=True))
 
-    def test_the_trash_is_removed(self, store: Store) -> None:
+    def test_the_trash_is_removed(self, store: SqlStore) -> None:
         """As any run is; and its number tells nothing of the next one."""
         scribe = Scribe(store)
         scribe.commit({("note", "n"): 1})
@@ -115,20 +115,20 @@ class UpkeepRules(Rules):
         assert [] == store.read(lambda view: view.trashed())
         assert None is store.read(lambda view: view.find_run("run-1", hidden=True))
 
-    def test_part(self, store: Store) -> None:
+    def test_part(self, store: SqlStore) -> None:
         """What a collection adds to the digest is the same, all at once or a few at a time."""
         scribe = Scribe(store)
         scribe.commit({("note", f"n{number}"): number for number in range(50)})
         whole = store.read(lambda view: view.bulk(scribe.run, "note")[1])
         assert (whole, 0) == store.read(lambda v: (v.part(scribe.run, "note"), v.part(scribe.run, "nothing")))
 
-    def test_size(self, store: Store) -> None:
+    def test_size(self, store: SqlStore) -> None:
         """How much a run takes."""
         scribe = Scribe(store)
         scribe.commit({("note", "n"): "x" * 500_000})
         assert 500_000 < store.read(lambda view: view.size(scribe.run)) < 1_000_000
 
-    def test_prune_keeps_the_head(self, store: Store) -> None:
+    def test_prune_keeps_the_head(self, store: SqlStore) -> None:
         """The newest version is kept even where it is named, and commits go on from it."""
         scribe = Scribe(store)
         scribe.commit({("note", "n"): 1}, seal="manual")
@@ -137,7 +137,7 @@ class UpkeepRules(Rules):
         scribe.commit({("note", "n"): 2})
         scribe.verify(seqs=[2, 3])
 
-    def test_prune_twice(self, store: Store) -> None:
+    def test_prune_twice(self, store: SqlStore) -> None:
         """Nothing is left to do the second time; a run that is not there has nothing to prune."""
         scribe = Scribe(store)
         for i in range(5):
@@ -147,7 +147,7 @@ class UpkeepRules(Rules):
         store.prune(scribe.run + 1, [1])
         scribe.verify(seqs=[4, 5, 6])
 
-    def test_prune_gives_space_back(self, store: Store) -> None:
+    def test_prune_gives_space_back(self, store: SqlStore) -> None:
         """What is dropped returns to the file system, and the answer says about how much."""
         chance = random.Random(5)
         scribe = Scribe(store)
@@ -165,7 +165,7 @@ class UpkeepRules(Rules):
     def test_prune_cut_short(self, tmp_path: Path, when: Any) -> None:
         """Cut short at any of its writes, kept versions still read as before; done again, it ends as if never cut."""
 
-        def check(store: Store, scribe: Scribe) -> None:
+        def check(store: SqlStore, scribe: Scribe) -> None:
             scribe.verify(seqs=[4, 8])
             store.prune(scribe.run, [3, 5])
             assert [8, 4] == [v.seq for v in store.read(lambda v: v.versions(scribe.run, sealed=False))]
@@ -173,7 +173,7 @@ class UpkeepRules(Rules):
 
         self._cut_short(tmp_path, when, lambda store, scribe: store.prune(scribe.run, [3, 5]), check)
 
-    def test_prune_while_others_commit(self, store: Store, other: Store) -> None:
+    def test_prune_while_others_commit(self, store: SqlStore, other: SqlStore) -> None:
         """Commits go on during a prune, and nothing that they need goes with it."""
         scribe = Scribe(store)
         for i in range(300):
@@ -197,7 +197,7 @@ class UpkeepRules(Rules):
             thread.join()
         scribe.verify(store, seqs=[*drop[1::2], *(seq for seq in scribe.checkpoints if seq > 301)])
 
-    def test_remove_that_is_not_allowed(self, store: Store) -> None:
+    def test_remove_that_is_not_allowed(self, store: SqlStore) -> None:
         """Whoever removes a run is asked once more, in the transaction that takes it out of sight."""
         scribe = Scribe(store)
         store.write(lambda tx: tx.put_lease(scribe.run, 1, Holder("process", GONE, None, "x", AT)))
@@ -213,7 +213,7 @@ class UpkeepRules(Rules):
         store.remove(scribe.run, lambda view: None)
         assert [] == listed(store)
 
-    def test_remove(self, store: Store, other: Store) -> None:
+    def test_remove(self, store: SqlStore, other: SqlStore) -> None:
         """A removed run is found by nothing, its id is free again, and no other run changed."""
         scribe, neighbour = Scribe(store), Scribe(store, "run-2")
         shared = b"J" + b"v" * 9000
@@ -241,7 +241,7 @@ class UpkeepRules(Rules):
         neighbour.verify(other)
         Scribe(store, "run-1").verify(other)
 
-    def test_remove_gives_space_back(self, store: Store) -> None:
+    def test_remove_gives_space_back(self, store: SqlStore) -> None:
         """The bytes of a removed run return to the file system."""
         Scribe(store, "run-2")
         before = self.size(store)
@@ -257,7 +257,7 @@ class UpkeepRules(Rules):
     def test_remove_cut_short(self, tmp_path: Path, when: Any) -> None:
         """A removal cut short leaves the run whole, or out of sight and to be swept; never half of it in sight."""
 
-        def check(store: Store, scribe: Scribe) -> None:
+        def check(store: SqlStore, scribe: Scribe) -> None:
             if listed(store):
                 scribe.verify()
                 store.remove(scribe.run)
@@ -288,7 +288,7 @@ class UpkeepRules(Rules):
                 break
         assert nth > 3
 
-    def test_sweep_finishes_a_removal(self, store: Store) -> None:
+    def test_sweep_finishes_a_removal(self, store: SqlStore) -> None:
         """A run whose removal was cut off is dropped."""
         scribe = Scribe(store)
         hidden = store.write(lambda tx: add_hidden(tx, "run-2"))
@@ -297,7 +297,7 @@ class UpkeepRules(Rules):
         assert ["run-1"] == listed(store)
         scribe.verify()
 
-    def test_sweep_of_a_clean_store(self, store: Store) -> None:
+    def test_sweep_of_a_clean_store(self, store: SqlStore) -> None:
         """A sweep touches nothing that is in use."""
         scribe = prunable(store)
         content = b"".join(store.load_blob(scribe.history[8]["artifact", "f"][1:]))
@@ -306,7 +306,7 @@ class UpkeepRules(Rules):
         scribe.verify()
         assert content == b"".join(store.load_blob(scribe.history[8]["artifact", "f"][1:]))
 
-    def test_backup(self, store: Store, tmp_path: Path) -> None:
+    def test_backup(self, store: SqlStore, tmp_path: Path) -> None:
         """A backup is a whole store: it passes its check, has every version and blob, and can be gone on with."""
         scribe = prunable(store)
         store.backup(str(tmp_path / "copy"))
@@ -321,7 +321,7 @@ class UpkeepRules(Rules):
         assert 8 == (store.read(lambda v: v.head(scribe.run)) or (0,))[0]
         copy.close()
 
-    def test_backup_while_others_write(self, store: Store, other: Store, tmp_path: Path) -> None:
+    def test_backup_while_others_write(self, store: SqlStore, other: SqlStore, tmp_path: Path) -> None:
         """The copy holds the first so many commits, each whole, and none of the later ones."""
         scribe = Scribe(other)
         started, ended = threading.Event(), threading.Event()
@@ -353,7 +353,7 @@ class UpkeepRules(Rules):
             assert scribe.history[seq] == copy.read(lambda v, s=seq: state_at(v, scribe.run, s))  # type: ignore[misc]
         copy.close()
 
-    def test_backup_needs_an_empty_folder(self, store: Store, tmp_path: Path) -> None:
+    def test_backup_needs_an_empty_folder(self, store: SqlStore, tmp_path: Path) -> None:
         """A backup never writes into a folder that holds something."""
         Scribe(store)
         (tmp_path / "full").mkdir()
@@ -362,7 +362,7 @@ class UpkeepRules(Rules):
             store.backup(str(tmp_path / "full"))
         assert ["file"] == [path.name for path in (tmp_path / "full").iterdir()]
 
-    def test_backup_leaves_alone_what_lies_beside_it(self, store: Store, tmp_path: Path) -> None:
+    def test_backup_leaves_alone_what_lies_beside_it(self, store: SqlStore, tmp_path: Path) -> None:
         """Whatever that is called; and it leaves nothing else there."""
         Scribe(store)
         beside = tmp_path / "backups" / "copy.part"
@@ -372,14 +372,14 @@ class UpkeepRules(Rules):
         assert "mine" == (beside / "file").read_text()
         assert ["copy", "copy.part"] == sorted(path.name for path in beside.parent.iterdir())
 
-    def test_backup_of_nothing(self, store: Store, tmp_path: Path) -> None:
+    def test_backup_of_nothing(self, store: SqlStore, tmp_path: Path) -> None:
         """A store that does not exist has no backup, and is not made by asking."""
         with pytest.raises(NotFound):
             store.backup(str(tmp_path / "copy"))
         assert not store.exists()
 
 
-def prunable(store: Store) -> Scribe:
+def prunable(store: SqlStore) -> Scribe:
     """A run of eight versions with small and large records, a blob, and checkpoints at 3, 4 and 5."""
     scribe = Scribe(store)
     refer(scribe, "f", b"first blob" * 500)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from leftoff.model.changes import NO_COUNTS
-from leftoff.store.base import Store, Tx
+from leftoff.store.base import SqlStore, Tx
 from leftoff.store.rows import Holder
 from tests.contract.rules.base import Rules
 from tests.contract.scribe import AT, Scribe, facts
@@ -14,7 +14,7 @@ CARD = {"workflow": "work", "branch": "main", "status": "running"}  # as the scr
 
 
 class VersionRules(Rules):
-    def test_head(self, store: Store) -> None:
+    def test_head(self, store: SqlStore) -> None:
         """A head is the last version's seq, digest and counters, the epoch, and the run's id."""
         scribe = Scribe(store)
         plan = scribe.plan(steps={"a": ("pending", "00000001", 1), "b": ("failed", "00000002", 1)})
@@ -23,7 +23,7 @@ class VersionRules(Rules):
         assert (2, plan.digest, "[1,0,0,0,1,0,0]", 3, "run-1") == store.read(lambda v: v.head(scribe.run))
         assert None is store.read(lambda v: v.head(scribe.run + 1))
 
-    def test_version(self, store: Store) -> None:
+    def test_version(self, store: SqlStore) -> None:
         """A version keeps what it was made with; a checkpoint also its id, trigger and other names."""
         scribe = Scribe(store)
         plan = scribe.plan({("note", "n"): 1}, seal="approval", aliases=("b-2", "a-1"))
@@ -38,7 +38,7 @@ class VersionRules(Rules):
         assert {"a-1", "b-2"} == set(version.aliases)
         assert None is store.read(lambda v: v.version(scribe.run, 3))
 
-    def test_versions(self, store: Store) -> None:
+    def test_versions(self, store: SqlStore) -> None:
         """Versions come newest first: all, the sealed, those before one, the first few."""
         scribe = Scribe(store)
         for i in range(2, 8):
@@ -53,7 +53,7 @@ class VersionRules(Rules):
         assert [5] == seqs(sealed=True, before=7, limit=1)
         assert [4, 3] == seqs(sealed=False, before=5, limit=2)
 
-    def test_commit_numbers_only_grow(self, store: Store) -> None:
+    def test_commit_numbers_only_grow(self, store: SqlStore) -> None:
         """Every commit has its number in the whole store, greater than that of each before it."""
         scribes = [Scribe(store, name) for name in ("run-1", "run-2", "run-3")]
         made = [(scribes[i], scribes[i].commit({("note", "n"): n})) for n, i in enumerate((0, 2, 1, 1, 0))]
@@ -62,7 +62,7 @@ class VersionRules(Rules):
         assert 5 == len(numbers)
         assert sorted(set(numbers)) == numbers
 
-    def test_checkpoints_by_prefix(self, store: Store) -> None:
+    def test_checkpoints_by_prefix(self, store: SqlStore) -> None:
         """A checkpoint is found by any beginning of its id, in one run or all; an unsealed version is not."""
         scribes = [Scribe(store, name) for name in ("run-1", "run-2")]
         for i in range(30):
@@ -82,7 +82,7 @@ class VersionRules(Rules):
             }
         assert 2 == len(store.read(lambda v: v.checkpoints("", limit=2)))
 
-    def test_other_names(self, store: Store) -> None:
+    def test_other_names(self, store: SqlStore) -> None:
         """Another name leads to the newest checkpoint that carries it, in one run, all, or all but one."""
         scribes = [Scribe(store, name) for name in ("run-1", "run-2")]
         scribes[0].commit(seal="manual", aliases=("cp-1",))
@@ -110,7 +110,7 @@ class VersionRules(Rules):
         assert ["cp-1"] == starting("cp-", scribes[0].run) == starting("cp-1") == starting("cp-", limit=1)
         assert [] == starting("cp-12") == starting("p-1") == starting("CP")
 
-    def test_bounds(self, store: Store) -> None:
+    def test_bounds(self, store: SqlStore) -> None:
         """The oldest and newest readable version; nothing where there is none yet."""
         scribe = Scribe(store)
         scribe.commit({("note", "n"): 1}, seal="manual")
@@ -120,7 +120,7 @@ class VersionRules(Rules):
         assert (2, 3) == store.read(lambda v: v.bounds(scribe.run))
         assert None is store.read(lambda v: v.bounds(scribe.run + 1))
 
-    def test_around(self, store: Store) -> None:
+    def test_around(self, store: SqlStore) -> None:
         """The nearest versions that can be read before and after another, which need not be there."""
         scribe = Scribe(store)
         for n in range(2, 8):
@@ -130,7 +130,7 @@ class VersionRules(Rules):
         found = {seq: store.read(lambda v, s=seq: v.around(scribe.run, s)) for seq in (2, 3, 4, 5, 7, 9)}  # type: ignore[misc]
         assert {2: (None, 3), 3: (None, 5), 4: (3, 5), 5: (3, 7), 7: (5, None), 9: (7, None)} == found
 
-    def test_applied(self, store: Store) -> None:
+    def test_applied(self, store: SqlStore) -> None:
         """A commit is known by its token, if it came after the version that the caller last saw."""
         scribe = Scribe(store)
         plan = scribe.plan({("note", "n"): 1})
@@ -148,7 +148,7 @@ class VersionRules(Rules):
         assert None is applied(0, b"another token...")
         assert None is applied(0, plan.token, scribe.run + 1)
 
-    def test_applied_and_pruned(self, store: Store) -> None:
+    def test_applied_and_pruned(self, store: SqlStore) -> None:
         """A prune forgets versions, but not which commits there were: whoever never got an answer may still ask."""
         scribe = Scribe(store)
         plan = scribe.plan({("note", "n"): 1})
@@ -163,7 +163,7 @@ class VersionRules(Rules):
             assert (scribe.run_id, 2) == (found.run_id, found.seq)
             assert None is store.read(lambda v: v.applied(scribe.run, 2, plan.token))
 
-    def test_run_row(self, store: Store) -> None:
+    def test_run_row(self, store: SqlStore) -> None:
         """A listing shows a run's head and its card, by id or number."""
         scribe = Scribe(store, workflow="convert", branch="try-b")
         card = {"team": "blue", "size": 3}
@@ -181,7 +181,7 @@ class VersionRules(Rules):
         assert None is store.read(lambda v: v.find_run(""))
         assert None is store.read(lambda v: v.find_run("run"))
 
-    def test_listing_is_by_commit_number(self, store: Store) -> None:
+    def test_listing_is_by_commit_number(self, store: SqlStore) -> None:
         """Runs come latest commit first, whatever the clocks said."""
         scribes = [Scribe(store, f"run-{i}") for i in range(4)]
         for distance, i in enumerate((2, 0, 3, 1)):
@@ -193,7 +193,7 @@ class VersionRules(Rules):
         second = store.read(lambda view: view.list_runs({}, 2))[-1]
         assert ["run-0"] == listed(store, limit=1, before=second.n)
 
-    def test_lives(self, store: Store) -> None:
+    def test_lives(self, store: SqlStore) -> None:
         """The commits of each epoch: when the first and the last were made, and how many."""
         scribe = Scribe(store)
         for epoch in (0, 1, 1, 3):
@@ -205,7 +205,7 @@ class VersionRules(Rules):
         assert all(began <= ended for _, began, ended, _ in found)
         assert found[0][2] < found[1][1] < found[1][2] < found[2][1]
 
-    def test_listing_filters(self, store: Store) -> None:
+    def test_listing_filters(self, store: SqlStore) -> None:
         """Each filter alone, and all of them together, choose the runs that fit."""
         for i in range(8):
             scribe = Scribe(store, f"{'ab'[i % 2]}-{i}")
@@ -232,7 +232,7 @@ class VersionRules(Rules):
             store, workflow="w0", branch="b1", status=["running"], title="t1", prefix="a"
         )
 
-    def test_listing_forks(self, store: Store) -> None:
+    def test_listing_forks(self, store: SqlStore) -> None:
         """The runs that were forked from one, whatever else begins or is said like it."""
         for run_id, card in {
             "a": {"parent": "x@3"},
@@ -244,7 +244,7 @@ class VersionRules(Rules):
         assert ["a", "c"] == sorted(listed(store, forked_from="x"))
         assert [] == listed(store, forked_from="d")
 
-    def test_hidden_run(self, store: Store) -> None:
+    def test_hidden_run(self, store: SqlStore) -> None:
         """A run that is being removed is found only by those who ask for hidden ones."""
         Scribe(store)
         run = store.write(lambda tx: add_hidden(tx, "run-2"))
@@ -254,7 +254,7 @@ class VersionRules(Rules):
         assert run == (row.run if row else None)
         assert None is store.read(lambda v: v.find_run("", hidden=True))
 
-    def test_hidden_run_has_no_checkpoints(self, store: Store) -> None:
+    def test_hidden_run_has_no_checkpoints(self, store: SqlStore) -> None:
         """Nor can a version of it be found by id or name."""
         scribe = Scribe(store)
         scribe.commit(seal="manual", aliases=("cp",))
@@ -263,7 +263,7 @@ class VersionRules(Rules):
         assert [] == store.read(lambda v: v.checkpoints(scribe.checkpoints[2]))
         assert None is store.read(lambda v: v.aliased("cp"))
 
-    def test_run_numbers_are_never_given_again(self, store: Store) -> None:
+    def test_run_numbers_are_never_given_again(self, store: SqlStore) -> None:
         """A process that still holds the number of a removed run cannot reach another one by it."""
         Scribe(store)
         removed = Scribe(store, "run-2")
@@ -279,5 +279,5 @@ def add_hidden(tx: Tx, run_id: str) -> int:
     return run
 
 
-def listed(store: Store, limit: int | None = None, **where: Any) -> list[str]:
+def listed(store: SqlStore, limit: int | None = None, **where: Any) -> list[str]:
     return store.read(lambda view: [row.run_id for row in view.list_runs(where, limit)])

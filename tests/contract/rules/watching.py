@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from leftoff.store.base import Store
+from leftoff.store.base import SqlStore
 from leftoff.store.rows import Holder
 from tests.contract.rules.base import Rules
 from tests.contract.scribe import AT, Scribe
@@ -11,7 +11,7 @@ SOON_S = 60.0  # for what will be heard of: only a failure waits so long
 
 
 class WatchRules(Rules):
-    def test_commits_are_heard_of(self, store: Store, other: Store) -> None:
+    def test_commits_are_heard_of(self, store: SqlStore, other: SqlStore) -> None:
         """Each new version, by its run and number, of this handle and of others; what was before is not."""
         mine, theirs = Scribe(store, "mine"), Scribe(store, "theirs")
         theirs.store = other
@@ -24,7 +24,7 @@ class WatchRules(Rules):
         assert not watch.wait(0)
         watch.close()
 
-    def test_a_store_that_is_not_there_yet(self, store: Store, other: Store) -> None:
+    def test_a_store_that_is_not_there_yet(self, store: SqlStore, other: SqlStore) -> None:
         """Its first run is heard of, too."""
         watch = store.watch()
         assert not watch.wait(0)
@@ -32,7 +32,7 @@ class WatchRules(Rules):
         assert watch.wait(SOON_S).concerns("first")
         watch.close()
 
-    def test_what_makes_no_version_is_heard_of(self, store: Store, other: Store) -> None:
+    def test_what_makes_no_version_is_heard_of(self, store: SqlStore, other: SqlStore) -> None:
         """A driver that comes or goes, and the way into the trash or the archive, and out of it."""
         scribe = Scribe(store)
         watch = store.watch()
@@ -48,7 +48,7 @@ class WatchRules(Rules):
             assert watch.wait(SOON_S).concerns("run-1")
         watch.close()
 
-    def test_beats_are_no_news(self, store: Store, other: Store) -> None:
+    def test_beats_are_no_news(self, store: SqlStore, other: SqlStore) -> None:
         """That a driver is still alive wakes nobody."""
         scribe = Scribe(store)
         store.write(lambda tx: tx.put_lease(scribe.run, 1, Holder("session", None, "s", "agent", AT)))
