@@ -13,7 +13,7 @@ import sys
 from _thread import allocate_lock, start_new_thread
 from collections.abc import Iterable
 
-from leftoff.clock import DAY_MS, SYSTEM, iso
+from leftoff.clock import DAY_MS
 from leftoff.errors import StoreUnavailable
 from leftoff.host import shown, text_of, user_name
 
@@ -220,31 +220,18 @@ class _Waiter:
 
 
 def held_by_another(path: str, fd: int) -> StoreUnavailable:
-    """Return the error for the lock at ``path``, open at ``fd``: which process has it, doing what, since when."""
-    pid, since, doing = _signed(fd)
-    holder = _locked_by(fd) if shown() else None
-    if holder is not None and holder != pid:  # the holder did not sign
-        pid, since, doing = holder, None, text_of(f"/proc/{holder}/comm")
-    who = f"process {pid}" + (f" (`{doing}`)" if doing else "") if pid else "another process"
-    begun = f", since {iso(since)} ({(SYSTEM.now() - since) // 1000} s)" if since else ""
-    # A pid that only signed may be one of another container.
-    state = text_of(f"/proc/{pid}/stat").rpartition(")")[2].split()[:1] if holder is not None else []
+    """Return the error for the lock at ``path``, open at ``fd``, which names the holder if the system does."""
+    pid = _locked_by(fd) if shown() else None
+    name = text_of(f"/proc/{pid}/comm").strip()
+    who = f"process {pid}" + (f" (`{name}`)" if name else "") if pid else "another process"
+    state = text_of(f"/proc/{pid}/stat").rpartition(")")[2].split()[:1]
     hint = (
         "Nothing was changed. Try again when it is done; `lock_timeout` in leftoff.toml, or LEFTOFF_LOCK_TIMEOUT, "
         "says how long to wait."
     )
     if state and state[0] in "Tt":
         hint = f"Nothing was changed. That process is stopped: `kill -CONT {pid}` lets it continue."
-    return StoreUnavailable(f"The store {os.path.dirname(path)} is locked by {who}{begun}.", hint=hint)
-
-
-def _signed(fd: int) -> tuple[int | None, int | None, str]:
-    """Return what the last holder wrote into the lock."""
-    try:
-        pid, since, doing = os.pread(fd, 500, 0).partition(b"\n")[0].decode("utf-8", "replace").split(" ", 2)
-        return int(pid), int(since), doing
-    except (OSError, ValueError):
-        return None, None, ""
+    return StoreUnavailable(f"The store {os.path.dirname(path)} is locked by {who}.", hint=hint)
 
 
 def _locked_by(fd: int) -> int | None:

@@ -272,9 +272,6 @@ def user_name(number: int) -> str:
 # -- lines of the logger `leftoff`, or on stderr with LEFTOFF_DEBUG=1
 # A program that has `logging` gets them at level DEBUG. One that has not loaded it does not pay for it.
 
-#: what this process is doing, for those who have to wait for it
-doing = os.path.basename(sys.argv[0]) if getattr(sys, "argv", None) else ""
-
 
 def debugging() -> bool:
     """Return whether the user wants to see tracebacks and every line."""

@@ -55,7 +55,6 @@ def _run(words: list[str]) -> int:
         from leftoff.cli.help_verbs import no_verb
 
         raise no_verb(words[at])
-    host.doing = f"leftoff {verb}"
     rest = words[:at] + words[at + 1 :]
     options = _before_dashes(rest)
     if "--help" in options or "-h" in options:

@@ -11,13 +11,11 @@ from __future__ import annotations
 import fcntl
 import os
 import sys
-import time
 from _thread import allocate_lock
 from typing import Any
 
 import apsw as apsw
 
-from leftoff import host
 from leftoff.errors import Corrupt, LeftoffError, StoreUnavailable, Unsupported
 from leftoff.files import failure, full, held_by_another, lock_within, read_only
 from leftoff.store.base import Queries
@@ -238,13 +236,12 @@ class Presence:
             self._fd = -1
 
 
-LONGEST = 100  # characters of what somebody does who has the lock
 MARK, DIGITS = 1024, 20  # where in its file the number of the newest commit stands, twice, each time so long
 
 
 class Turn:
-    """A process's turn to write: an flock, taken before SQLite's own lock, whose waiting starves. What is written into
-    its file is synced by nobody: it is late at most, never ahead."""
+    """A process's turn to write: an flock, taken before SQLite's own lock, whose waiting starves. The number that is
+    written into its file is not synced: it may be late, never ahead."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -263,11 +260,6 @@ class Turn:
         except BaseException:
             self.close()  # a thread may still wait there
             raise
-        try:
-            signed = f"{os.getpid()} {time.time_ns() // 1_000_000} {host.doing[:LONGEST]}\n"
-            os.pwrite(self._fd, signed.encode("utf-8", "replace"), 0)
-        except OSError:  # a full disk: only a name is missing
-            pass
 
     def mark(self, newest: int) -> None:
         """The number of the newest commit is durable: a log that is lost later is missed by it."""
