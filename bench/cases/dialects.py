@@ -30,11 +30,11 @@ TRIGGERS = ("batch_complete", "agent_complete", "user_interrupt", "session_end",
 OTHER = """
 import select, sys, time
 from leftoff.engine.commit import Terms, commit
-from leftoff.engine.project import open_store
+from leftoff.engine.project import open_store_at
 from leftoff.engine.opening import open_run
 from leftoff.model.changes import ChangeSet
 
-store = open_store(sys.argv[1])
+store = open_store_at(sys.argv[1])
 head, _ = open_run(store, "other", 1)
 longest = 0.0
 print("ready", flush=True)

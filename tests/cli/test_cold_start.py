@@ -16,10 +16,10 @@ from tests.cli.command import LEFTOFF, environment, succeed
 
 HOT = {"set": ("set", "x=1"), "step done": ("step", "done", "a"), "save": ("save",), "beat": ("beat",)}
 MOST = 5.0
-# Each costs a good part of a bare start.
+# Slow to load, and for these verbs of no use.
 HEAVY = {
-    "dataclasses", "json", "argparse", "pathlib", "subprocess", "_hashlib", "tomllib", "datetime", "inspect", "logging",
-    "msgspec", "rich", "yaml", "importlib", "typing", "re", "enum", "functools", "contextlib",
+    "argparse", "asyncio", "importlib.metadata", "inspect", "logging", "minijinja", "msgspec", "rich", "subprocess",
+    "tomllib", "unittest", "yaml",
 }  # fmt: skip
 
 

@@ -55,7 +55,7 @@ class Servers:
 def servers(server: Server, name: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Servers]:
     made = Servers(server, name)
     for module in (project, store_upkeep):
-        monkeypatch.setattr(module, "open_store", made.open)
+        monkeypatch.setattr(module, "open_store_at", made.open)
     yield made
     for each in made.made.values():
         drop(server, each)

@@ -50,14 +50,14 @@ TOLD_WAITING = """
 import os, signal
 from leftoff.store.sqlite_connection import Turn
 from leftoff.workflow import driver as starting
-real, take = starting.start, Turn.take
+real, take = starting.start_driver, Turn.take
 def waits(*given):
     os.kill(os.getpid(), signal.SIGTERM)
     return take(*given)
 def start(*given, **more):
     Turn.take = waits
     return real(*given, **more)
-starting.start = start
+starting.start_driver = start
 """
 
 
