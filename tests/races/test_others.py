@@ -16,7 +16,7 @@ from leftoff.errors import Conflict, NoCheckpoint
 from leftoff.host import this_process
 from leftoff.model.changes import ChangeSet
 from leftoff.operations.checkpoints import fork_run
-from leftoff.operations.run_transfer import Import, import_runs
+from leftoff.operations.run_transfer import import_runs
 from leftoff.operations.runs import target
 from leftoff.operations.store_upkeep import undelete_run
 from leftoff.operations.workflow_runs import give_up
@@ -146,11 +146,11 @@ def test_two_who_import_the_same(project: Path, seam: Seam) -> None:
 
     def other() -> None:
         with here(project) as also:
-            import_runs(also, Import(paths[1:2], dialect="claude"))
+            import_runs(also, paths[1:2], "claude")
 
     seam.before(SEAMS["documents.create_runs"], other)
     with here(project) as here_:
-        done = import_runs(here_, Import(paths, dialect="claude"))
+        done = import_runs(here_, paths, "claude")
     assert [] == done.rejected
     assert [True, False, True] == [about["new"] for about in done.imported]
     assert 3 == len(succeed("ls", "--json", cwd=project).json["runs"])

@@ -333,8 +333,8 @@ def _start(project: Project, caller: Caller, wanted: Start) -> Answer:
 
 
 def _finish(project: Project, caller: Caller, status: str, summary: str | None) -> Answer:
-    done = finish_run(project, caller, status, summary)
-    return {**done.info.to_json(), "left": done.left}
+    run, done, _ = finish_run(project, caller, status, summary)
+    return {**run.to_json(), "left": done.left}
 
 
 def _checkpoint(project: Project, caller: Caller, ref: str) -> Answer:

@@ -41,6 +41,7 @@ from leftoff.operations import workflow_runs as execution
 from leftoff.operations.resuming import Resumed, find, judge, subtask_for, to_go_back_to, unmet_criteria
 from leftoff.operations.run_reports import step_named
 from leftoff.operations.runs import info_of, target
+from leftoff.operations.store_upkeep import prune_by_itself
 from leftoff.operations.workflow_runs import (
     Execution,
     RunRequest,
@@ -392,7 +393,8 @@ def _after(ctx: Context, code: int, driver: Driver, answers: Answers, accept: Co
         return code
     more = Answers()
     more.know_as(answers)
-    return resume(ctx, execution.request_again(ctx.project, driver, accept, yes=bool(ctx.args.yes)), more)
+    target = Target(info_of(ctx.project, driver).row, None)
+    return resume(ctx, ResumeRequest(target, accept=accept, yes=bool(ctx.args.yes)), more)
 
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -443,7 +445,8 @@ def drive(ctx: Context, runner: Driver, observer: Observer, early: Early) -> int
         signal.signal(number, heed)
     if early.number is not None:
         heed(early.number, None)
-    code = execution.drive_to_end(ctx.project, runner)
+    code = runner.drive()
+    prune_by_itself(ctx.project)
     about = failures(ctx.project.store, runner.run, runner.run_id)
     told = {"rejected": about.rejected, "logged": about.logged} if code in (_FAILED, _WAITS) else {}
     observer({"event": "end", "run": info_of(ctx.project, runner).to_json(), "exit": code, **told})

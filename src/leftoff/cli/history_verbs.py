@@ -319,16 +319,15 @@ def run_restore(args: Args, ctx: Context) -> int:
     from leftoff.operations.run_files import restore_files, restore_words
 
     ref, paths = restore_words(ctx.project, ctx.caller, args.rest)
-    done = restore_files(ctx.project, ctx.caller, ref, paths, lambda plan: _agree(ctx, plan))
-    if not done.outcome.done:
+    run, named, done = restore_files(ctx.project, ctx.caller, ref, paths, lambda plan: _agree(ctx, plan))
+    if not done.done:
         return ctx.said_no()
-    plan = done.outcome.plan
-    if done.outcome.completed and not args.json:
+    if done.completed and not args.json:
         ctx.say("leftoff: a restore that had been cut short is now complete.")
     elif not args.json:
-        number = len(plan.touched)
-        ctx.say(f"leftoff: {f'{number} of {done.named} files' if number else 'nothing was'} restored.")
-    return ctx.answer(done)
+        number = len(done.plan.touched)
+        ctx.say(f"leftoff: {f'{number} of {named} files' if number else 'nothing was'} restored.")
+    return ctx.answer({"run_id": run.run_id, "seq": run.row.seq, "files": done.to_json()})
 
 
 # -- track

@@ -17,7 +17,7 @@ from leftoff.engine.settings import remembered
 from leftoff.errors import NotFound, Usage
 from leftoff.model.typed import json_value
 from leftoff.operations.project_trust import Trust, give_trust, look_at_trust, take_back_trust
-from leftoff.operations.run_transfer import Import, export_to, import_runs, list_dialects
+from leftoff.operations.run_transfer import export_to, import_runs, list_dialects
 from leftoff.operations.store_upkeep import (
     archive_run,
     back_up_store,
@@ -255,8 +255,7 @@ def run_export(args: Args, ctx: Context) -> int:
 def run_import(args: Args, ctx: Context) -> int:
     if any("\0" in path or not path for path in args.rest):
         raise args.spec.wrong("An empty name is not a file.")
-    wanted = Import(args.rest, args.dialect, strict=args.strict, dry=args.dry_run)
-    outcome = import_runs(ctx.project, wanted)
+    outcome = import_runs(ctx.project, args.rest, args.dialect, strict=args.strict, dry=args.dry_run)
     if args.json:
         ctx.emit({"imported": outcome.imported, "rejected": outcome.rejected, "dry_run": args.dry_run})
     for entry in outcome.imported if not args.json else ():

@@ -89,12 +89,12 @@ def _not_empty(value: str | None, name: str) -> str | None:
 
 def run_pause(args: Args, ctx: Context) -> int:
     ctx.name_run()
-    done = pause_run(ctx.project, ctx.caller, args.note)
-    ctx.answer(done.info)
+    run, done = pause_run(ctx.project, ctx.caller, args.note)
+    ctx.answer(run)
     if done.changed:
-        ctx.say(f"leftoff: {done.info.run_id} is paused. `leftoff resume` continues it.")
+        ctx.say(f"leftoff: {run.run_id} is paused. `leftoff resume` continues it.")
     else:
-        ctx.say(f"leftoff: {done.info.run_id} {in_words(done.info.status)} already.")
+        ctx.say(f"leftoff: {run.run_id} {in_words(run.status)} already.")
     return 0
 
 
@@ -104,11 +104,11 @@ def run_pause(args: Args, ctx: Context) -> int:
 def run_finish(args: Args, ctx: Context) -> int:
     ctx.name_run()
     status = args.status or "completed"
-    done = finish_run(ctx.project, ctx.caller, status, args.summary)
-    ctx.answer(done.info)
-    if done.stopped:
-        ctx.say(f"leftoff: ended: {', '.join(map(step_name, done.stopped))}.")
-    said = f"leftoff: {done.info.run_id} {in_words(status)}{'' if done.changed else ' already'}"
+    run, done, stopped = finish_run(ctx.project, ctx.caller, status, args.summary)
+    ctx.answer(run)
+    if stopped:
+        ctx.say(f"leftoff: ended: {', '.join(map(step_name, stopped))}.")
+    said = f"leftoff: {run.run_id} {in_words(status)}{'' if done.changed else ' already'}"
     if done.left:
         more = " and more" if done.more else ""
         ctx.say(f"{said}; steps left: {', '.join(map(step_name, done.left))}{more}")
@@ -164,7 +164,8 @@ def _decide(args: Args, ctx: Context, choice: str | None) -> int:
 
 def run_unblock(args: Args, ctx: Context) -> int:
     ref, step = run_and_step(ctx.project, ctx.caller, args.rest)
-    done = unblock_run(ctx.project, ctx.caller, ref, step_path(step) if step is not None else None)
-    steps = f": {', '.join(map(step_name, done.steps))}" if done.steps else ""
-    said = f"Unblocked{steps}. `leftoff resume {done.info.run_id}` continues."
-    return ctx.answer(done.info, said=said if done.changed else f"Nothing blocks run {done.info.run_id}.")
+    path = step_path(step) if step is not None else None
+    run, was_blocked, steps = unblock_run(ctx.project, ctx.caller, ref, path)
+    which = f": {', '.join(map(step_name, steps))}" if steps else ""
+    said = f"Unblocked{which}. `leftoff resume {run.run_id}` continues."
+    return ctx.answer(run, said=said if was_blocked else f"Nothing blocks run {run.run_id}.")

@@ -324,11 +324,11 @@ def _unblock(order: ActionOrder) -> Acted:
     if seen is not None and not (seen.isdecimal() and len(seen) < 19):
         raise _another_plan()
     version, step = int(seen) if seen is not None else None, order.said.get("step")
-    done = unblock_run(order.project, order.caller, order.ref, step, version, order.audit())
-    told = "What blocked it is resolved." if done.changed else "Nothing blocks it."
-    if done.changed and done.info.row.status == "blocked":
+    run, changed, _ = unblock_run(order.project, order.caller, order.ref, step, version, order.audit())
+    told = "What blocked it is resolved." if changed else "Nothing blocks it."
+    if changed and run.status == "blocked":
         told = "That is resolved. Something else blocks the run."
-    return Acted(done.info.run_id, told, done.info.to_json())
+    return Acted(run.run_id, told, run.to_json())
 
 
 def _preview(order: ActionOrder) -> Preview:

@@ -31,9 +31,10 @@ from leftoff.operations.run_reports import (
     which_run,
 )
 from leftoff.operations.runs import info_of, say_active_again, target
-from leftoff.operations.workflow_runs import end_steps_of, is_driven, left_running_of
+from leftoff.operations.workflow_runs import end_steps_of, is_driven
 from leftoff.store.base import Tx
 from leftoff.store.rows import RunRow
+from leftoff.workflow.stop_run import left_running
 
 _SHOWN = 5
 
@@ -88,17 +89,6 @@ def restorer_of(project: Project, caller: Caller, found: Target, guard: Guard | 
 # -- single files
 
 
-class Restored(NamedTuple):
-    """The run, how many files were named, and what was done."""
-
-    run: RunInfo
-    named: int
-    outcome: RestoreOutcome
-
-    def to_json(self) -> dict[str, Any]:
-        return {"run_id": self.run.run_id, "seq": self.run.row.seq, "files": self.outcome.to_json()}
-
-
 def restore_words(project: Project, caller: Caller, words: list[str]) -> tuple[str | None, list[str]]:
     """Split the words `[REF] PATH…`: the first of several is a REF, unless a file of that name is there or known."""
     first, *others = words
@@ -120,10 +110,11 @@ def restore_words(project: Project, caller: Caller, words: list[str]) -> tuple[s
 
 def restore_files(
     project: Project, caller: Caller, ref: str | None, given: list[str], agree: Agree
-) -> Restored:
+) -> tuple[RunInfo, int, RestoreOutcome]:
     """Bring single files back to a version, by default to the latest checkpoint that has all of them.
 
-    ``given``: paths from the current folder. Raise ``NotFound`` if one cannot be as it was; the others are restored.
+    Return the run, how many files were named, and what was done. ``given``: paths from the current folder. Raise
+    ``NotFound`` if one cannot be as it was; the others are restored.
     """
     paths = list(dict.fromkeys(given_path(project.folder, path) for path in given))
     found = target(project, caller, ref, which_run(project, caller) if ref is not None else None)
@@ -145,7 +136,7 @@ def restore_files(
     say_active_again(project, found.row)
     if done.done and done.plan.lost:
         raise _lost(done.plan, ref, "Whatever else was named is restored.")
-    return Restored(info_of(project, found.row), len(paths), done)
+    return info_of(project, found.row), len(paths), done
 
 
 def _lost(plan: RestorePlan, ref: str, rest: str) -> NotFound:
@@ -207,7 +198,7 @@ def plan_rollback(project: Project, caller: Caller, request: Rollback) -> Rollba
     """Return what a rollback would do. Nothing is changed."""
     found = _back_to(project, caller, request)
     plan = restorer_of(project, caller, found).plan(None) if request.files else None
-    return RollbackPlan(found, plan, left_running_of(project, found.row))
+    return RollbackPlan(found, plan, left_running(project.store, found.row, project.store_folder))
 
 
 def _back_to(project: Project, caller: Caller, request: Rollback) -> Target:
@@ -227,7 +218,7 @@ def rollback_run(
     found = _back_to(project, caller, request)
     if is_driven(project, found.row):
         check_free(project, caller, found)
-        running = left_running_of(project, found.row)
+        running = left_running(project.store, found.row, project.store_folder)
         if running and not end_steps(found.row.run_id, running):
             return RolledBack(info_of(project, found.row), found, done=False)
         if running:

@@ -139,42 +139,29 @@ def _start(project: Project, caller: Caller, wanted: Start) -> StartedRun:
 ENDS = ("completed", "failed", "abandoned")
 
 
-class EndedRun(NamedTuple):
-    """The run, and whether anything changed; the first steps that are left, and whether there are more.
-
-    ``stopped``: the steps that a dead driver had left running.
-    """
-
-    info: RunInfo
-    changed: bool
-    left: list[str]
-    more: bool
-    stopped: Sequence[str] = ()
-
-
-def pause_run(project: Project, caller: Caller, note: str | None = None) -> EndedRun:
+def pause_run(project: Project, caller: Caller, note: str | None = None) -> tuple[RunInfo, EndedWork]:
     """Seal a run that is worked on later."""
     done = _end(project, caller, "paused", note=note)
-    return EndedRun(info_of(project, done.row), done.changed, done.left, done.more)
+    return info_of(project, done.row), done
 
 
 def finish_run(
     project: Project, caller: Caller, status: str = "completed", summary: str | None = None
-) -> EndedRun:
-    """End a run. Steps that are left stay as they are."""
+) -> tuple[RunInfo, EndedWork, list[str]]:
+    """End a run; steps that are left stay as they are. Return also the steps that a dead driver had left running."""
     if status not in ENDS:
         raise Usage(
             f"A run cannot be finished as {status!r}.", hint=f"status: {', '.join(ENDS[:2])} or {ENDS[2]}."
         )
     done = _end(project, caller, status, summary=summary)
-    stopped: Sequence[str] = ()
+    stopped: list[str] = []
     if status == "abandoned":
         from leftoff.operations.workflow_runs import forsake
 
         stopped = forsake(project, done.row)
-    ended = EndedRun(info_of(project, done.row), done.changed, done.left, done.more, stopped)
+    info = info_of(project, done.row)
     prune_by_itself(project)
-    return ended
+    return info, done, stopped
 
 
 def _end(project: Project, caller: Caller, status: str, **words: str | None) -> EndedWork:
@@ -395,14 +382,6 @@ def _phase_options(project: Project, row: RunRow, step: str) -> list[str]:
 # -- unblock
 
 
-class UnblockedRun(NamedTuple):
-    """The run, whether anything blocked it, and the steps that are to be done again."""
-
-    info: RunInfo
-    changed: bool
-    steps: list[str]
-
-
 def unblock_run(
     project: Project,
     caller: Caller,
@@ -410,8 +389,11 @@ def unblock_run(
     step: str | None = None,
     seen: int | None = None,
     audit: Audit | None = None,
-) -> UnblockedRun:
-    """Clear what blocks a run, or one step of it. ``seen``: only what blocked it at that version."""
+) -> tuple[RunInfo, bool, list[str]]:
+    """Clear what blocks a run, or one step of it. Return it, whether anything blocked it, and the steps to do again.
+
+    ``seen``: clear only what blocked it at that version.
+    """
     blocked = Fit(
         lambda view, row: row.status == "blocked" or view.leaf(row.run, "blocked") is not None,
         "is blocked",
@@ -423,4 +405,4 @@ def unblock_run(
     store, redactor = project.store, project.redactor
     done, steps = clear_blocks(store, find, path, project.now, seen=seen, scrubber=redactor, audit=audit)
     say_active_again(project, found.row)
-    return UnblockedRun(info_of(project, done.row), done.version is not None, steps)
+    return info_of(project, done.row), done.version is not None, steps

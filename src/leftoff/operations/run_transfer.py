@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any, NamedTuple
+from typing import Any
 
 from leftoff.engine.export import Bundle, Exported, export_run, import_bundle, would_import
 from leftoff.engine.project import Project
@@ -29,16 +29,6 @@ def export_to(project: Project, caller: Caller, ref: str | None, path: str) -> E
     return export_run(project.store, found.row, path)
 
 
-class Import(NamedTuple):
-    """Files to import. ``dialect``: what they are, if they do not say so. ``strict``: refuse what needs repairs.
-    ``dry``: write nothing."""
-
-    paths: list[str]
-    dialect: str | None = None
-    strict: bool = False
-    dry: bool = False
-
-
 class Imported:
     """The result, by file."""
 
@@ -60,13 +50,19 @@ class Imported:
         return 4 if strict and self.rejected else 0
 
 
-def import_runs(project: Project, request: Import) -> Imported:
-    """Import runs, each whole or not at all."""
+def import_runs(
+    project: Project, paths: list[str], kind: str | None, *, strict: bool = False, dry: bool = False
+) -> Imported:
+    """Import runs from files, each whole or not at all.
+
+    ``kind``: the protocol of the files, if they do not say so. ``strict``: refuse what needs repairs. ``dry``: write
+    nothing.
+    """
     outcome = Imported()
     project.takes_in_edits = False  # files are imported as it is asked for here, and reported
     bundles, others = [], []
-    for path in request.paths:  # all are looked at before the store is opened: one may be the store
-        if request.dialect not in (None, BUNDLES) or not (request.dialect or may_be_bundle(path)):
+    for path in paths:  # all are looked at before the store is opened: one may be the store
+        if kind not in (None, BUNDLES) or not (kind or may_be_bundle(path)):
             others.append(path)
             continue
         try:
@@ -77,10 +73,8 @@ def import_runs(project: Project, request: Import) -> Imported:
     for path in bundles:
         try:
             with Bundle(path) as bundle:
-                if request.dry:
-                    new = would_import(project.store, bundle)
-                else:
-                    new = import_bundle(project.store, bundle, project.now)
+                store = project.store
+                new = would_import(store, bundle) if dry else import_bundle(store, bundle, project.now)
                 run_id = bundle.run_id
         except StoreUnavailable:
             raise  # it is not the file's fault
@@ -91,12 +85,12 @@ def import_runs(project: Project, request: Import) -> Imported:
             outcome.imported.append(about)
     if others:
         try:
-            wanted = dialect(request.dialect) if request.dialect is not None else None
+            wanted = dialect(kind) if kind is not None else None
         except Usage as error:
-            raise Usage(f"--dialect cannot be {request.dialect!r}.", hint=error.hint) from None
+            raise Usage(f"--dialect cannot be {kind!r}.", hint=error.hint) from None
         importer = Importer(project.store, project.folder, project.redactor, project.now, outcome.reject)
-        read = importer.read(others, wanted, strict=request.strict)
-        found = importer.plan(read) if request.dry else importer.write(read)
+        read = importer.read(others, wanted, strict=strict)
+        found = importer.plan(read) if dry else importer.write(read)
         outcome.imported += [each.to_json() for each in found]
     return outcome
 

@@ -1,36 +1,35 @@
 """Execute a workflow file: which run is meant, what must be there first, its driver; and how the work on a run ends.
 
-A face watches, answers and ends the driver. Nothing here waits for the end of a run but ``drive_to_end``.
+A face watches, answers and ends the driver.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 from leftoff import seams
 from leftoff.engine.commit import Seal, Terms, report
 from leftoff.engine.continue_run import Ending, end_work
-from leftoff.engine.find import Deciding, Fit, Target, twins, unmoved_run
+from leftoff.engine.find import Deciding, Fit, twins, unmoved_run
 from leftoff.engine.findings import ASK, REFUSE, Finding, levels_of
 from leftoff.engine.git import git_branch
 from leftoff.engine.lease import state as lease_state
 from leftoff.engine.opening import Opening, is_taken
 from leftoff.engine.project import Project
-from leftoff.engine.resume_answers import ResumeRequest
 from leftoff.engine.run_info import RunInfo
 from leftoff.engine.run_reader import definition_of, read_collection
 from leftoff.engine.settings import CALLER, Caller
 from leftoff.engine.step_lifecycle import StepReport, step_changes, steps_in, why_failed
 from leftoff.engine.tracking import for_checkpoint
 from leftoff.errors import BadDefinition, CannotResume, Conflict
-from leftoff.host import ALIVE, UNKNOWN, Process
+from leftoff.host import ALIVE, UNKNOWN
 from leftoff.model.changes import ChangeSet
 from leftoff.model.words import FINISHED, UNFINISHED
 from leftoff.operations.run_reports import this_run
 from leftoff.operations.runs import info_of, whole_run
-from leftoff.operations.store_upkeep import prune_by_itself, say_outside
+from leftoff.operations.store_upkeep import say_outside
 from leftoff.store.base import Tx, View
 from leftoff.store.rows import RunRow
 from leftoff.workflow import driver as driving
@@ -256,13 +255,6 @@ def setting_of(project: Project, execution: Execution, secrets: dict[str, str], 
     )
 
 
-def drive_to_end(project: Project, driver: Driver) -> int:
-    """Drive a run to its end, then apply retention if the project wants that. Return the exit code."""
-    code = driver.drive()
-    prune_by_itself(project)
-    return code
-
-
 def skip_failed(project: Project, driver: Driver, failed: list[tuple[str, str]]) -> None:
     """Skip steps that failed, each with why, because a person decided so. One that has not failed so any more stays."""
     at = project.now
@@ -279,12 +271,6 @@ def skip_failed(project: Project, driver: Driver, failed: list[tuple[str, str]])
             return step_changes(project.store, tx, row, changes, said, at)
 
         report(project.store, this_run(driver.run, driver.run_id), make, Terms(at))
-
-
-def request_again(project: Project, driver: Driver, accept: Collection[str], *, yes: bool) -> ResumeRequest:
-    """Return the request to resume a run that came to its end."""
-    row = project.store.read(this_run(driver.run, driver.run_id))
-    return ResumeRequest(Target(row, None), accept=accept, yes=yes)
 
 
 # -- the end of the work on a run
@@ -344,8 +330,3 @@ def end_steps_of(project: Project, row: RunRow) -> list[str]:
     """End the steps of a run that live without a driver. Return them."""
     grace = project.settings.run.grace
     return stopping.end_attempts(project.store, row, project.store_folder, project.now, grace)
-
-
-def left_running_of(project: Project, row: RunRow) -> dict[str, list[Process]]:
-    """Return the processes of a run's steps that live without a driver, by step."""
-    return stopping.left_running(project.store, row, project.store_folder)
