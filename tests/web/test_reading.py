@@ -139,18 +139,6 @@ def test_lives_and_what_was_tried_in_them(night: Night) -> None:
     assert [6 * MINUTE] == [each.ended - each.began for each in copies if each.ended is not None]
 
 
-def test_a_step_that_failed_before_is_told_once_more(tmp_path: Path) -> None:
-    """By the checkpoint that says so, where no attempt has a row of its own."""
-    night = Night(tmp_path / "p")
-    who = night.start("w", "r", steps=["a"])
-    for number in range(2):
-        night.step(who, "a", MINUTE, "fail", error=f"no {number}")
-    night.step(who, "a", MINUTE)
-    found = _lives(night, "r").tried
-    night.project.close()
-    assert ["failed", "completed"] == [each.became for each in found][-2:]
-
-
 def test_the_graph_of_a_workflow(tmp_path: Path) -> None:
     """By levels, with what each waits for; items are counted in the node of their step."""
     (tmp_path / "flow.yaml").write_text(

@@ -122,12 +122,10 @@ class PendingApproval:
     def wanted(self, choice: str | None) -> str:
         """Return the choice that is meant; raise ``Usage`` if it is not among the options."""
         status = self.record.get("status")
-        if not self.is_approval and status == "waiting":
-            told = f"Step {self.name} is waiting for somebody to do it, and needs no approval."
-            command = f"leftoff step done {step_word(self.step)} --run {self.run_id}"
-            raise Conflict(told, hint=f"`{command}` reports it done.")
         if not self.is_approval:
             hint = f"Nothing was changed. `leftoff show {self.run_id} --steps` lists the steps."
+            if status == "waiting":
+                hint = f"`leftoff step done {step_word(self.step)} --run {self.run_id}` reports it done."
             raise Conflict(f"Step {self.name} is {status}, and needs no approval.", hint=hint)
         return _meant(choice, self.approving, self.options, f"Step {self.name}")
 

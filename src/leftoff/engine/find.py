@@ -100,12 +100,7 @@ def resolve_in(view: View, ref: Ref, current: Current | None, choose: Choose = l
     if ref.has_version:
         row = _exact(view, ref.base, current) or _by_name(view, ref.base, choose)
         if row is not None:
-            try:
-                return Target(row, version_of(view, row, ref))
-            except NoCheckpoint as error:
-                if named := view.list_runs({"name": ref.text}, 1):
-                    error.hint = f"Run {named[0].run_id} is called {ref.text}; name it by its id."
-                raise
+            return Target(row, version_of(view, row, ref))
     row = _exact(view, ref.text, current)
     if row is not None:
         return Target(row, None)
@@ -199,15 +194,7 @@ def version_of(view: View, row: RunRow, ref: Ref) -> Version:
     if ref.seq is not None:
         from leftoff.engine.run_reader import need_version
 
-        try:
-            return need_version(view, row.run, row.run_id, ref.seq)
-        except NoCheckpoint as error:
-            if len(str(ref.seq)) >= LEAST:
-                hint = (
-                    f"Digits after @ are a version's number; {row.run_id}@id:{ref.seq} is a checkpoint's id."
-                )
-                error.hint = hint
-            raise
+        return need_version(view, row.run, row.run_id, ref.seq)
     prefix = ref.id_prefix
     found = _one(ref.text, view.checkpoints(prefix, row.run)) if prefix and is_hex(prefix) else None
     if found is None and prefix in (None, ref.at):  # written id:…, it can be nothing else
@@ -232,12 +219,6 @@ def _nothing(view: View, ref: Ref) -> NotFound:
 
     near = get_close_matches(ref.base, [row.run_id for row in view.list_runs({}, 200)], 3, 0.5)
     hint = f"Did you mean {', '.join(near)}?" if near else ""
-    try:
-        is_checkpoint = ref.has_version and _checkpoint(view, ref.base) is not None
-    except Ambiguous:
-        is_checkpoint = True
-    if is_checkpoint:
-        hint = f"{ref.base} is a checkpoint; a version is counted from its run."
     if any(each.row.run_id == ref.base for each in view.trashed()):
         hint = f"It lies in the trash: `leftoff undelete {ref.base}` brings it back."
     return NotFound(f"Nothing is called {ref.text}: no run, checkpoint, issue, workflow or title.", hint=hint)

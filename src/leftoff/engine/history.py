@@ -257,7 +257,6 @@ def place_name(path: Path) -> str:
 # -- when what was done
 
 _EVER = 1 << 62
-_LOOKED_AT = 500  # checkpoints, for what failed before
 COMPLETED, FAILED, RUNNING, CUT_OFF, WAITING = "completed", "failed", "running", "cut off", "waiting"
 
 
@@ -314,7 +313,6 @@ def find_lives(store: SqlStore, target: Target, epoch: int | None, most: int) ->
             if isinstance(about, dict) and (began := millis(about.get("asked_at"))) is not None
         ]
         others += _of_records(store, target, with_rows, most)
-        others += _failed_before(view, run, with_rows)
         tried += [each for each in others if since <= each.began < until]
         tried.sort(key=lambda each: (each.began, each.step, each.number))
         return Lives(found, tried[-most:], len(attempts) == most or len(tried) > most)
@@ -335,16 +333,3 @@ def _of_records(store: SqlStore, target: Target, with_rows: set[str], most: int)
         number = record.get("attempt")
         out.append(Tried(record["step"], number if isinstance(number, int) else 1, began, ended, became))
     return out
-
-
-def _failed_before(view: View, run: int, with_rows: set[str]) -> list[Tried]:
-    """Return earlier failures of steps without rows, as moments: when such a try began is not known."""
-    failed: dict[str, list[int]] = {}
-    for version in reversed(view.versions(run, sealed=True, limit=_LOOKED_AT)):
-        if version.trigger == "error" and version.step and version.step not in with_rows:
-            failed.setdefault(version.step, []).append(version.at)
-    return [
-        Tried(step, number, at, at, FAILED)
-        for step, moments in failed.items()
-        for number, at in enumerate(moments[:-1], 1)
-    ]

@@ -187,19 +187,16 @@ class World:
     def last_whole(self) -> str | None:
         """Return the newest checkpoint before this version that reads as it was committed. Only a few are read."""
 
-        def is_whole(view: View, version: Version) -> bool:
-            try:
-                _, records = proved_version(view, self.row.run, self.run_id, version.seq)
-                for record in records.values():
-                    whole(self.store, view, record.stored, "a value")
-            except Corrupt:
-                return False
-            return True
-
         def look(view: View) -> str | None:
-            older = view.versions(self.row.run, sealed=True, before=self._seq, limit=_LOOKED_AT)
-            found = (version.seq for version in older if is_whole(view, version))
-            return next((f"{self.run_id}@{seq}" for seq in found), None)
+            for version in view.versions(self.row.run, sealed=True, before=self._seq, limit=_LOOKED_AT):
+                try:
+                    _, records = proved_version(view, self.row.run, self.run_id, version.seq)
+                    for record in records.values():
+                        whole(self.store, view, record.stored, "a value")
+                except Corrupt:
+                    continue
+                return f"{self.run_id}@{version.seq}"
+            return None
 
         try:
             return self.store.read(look)
