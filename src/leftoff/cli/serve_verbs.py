@@ -14,7 +14,6 @@ from leftoff.engine.attention import RunChange
 from leftoff.engine.project import find_project
 from leftoff.errors import Unsupported, Usage
 from leftoff.operations.runs import list_project_runs
-from leftoff.operations.store_upkeep import projects_beside
 from leftoff.operations.supervision import Supervision
 
 # -- serve
@@ -40,14 +39,8 @@ def run_serve(args: Args, ctx: Context) -> int:
             hint="--allow-host NAME says which: the name or address that stands in the browser's address bar. Whoever "
             "has the token then sees every run, and decides what you can. docs/web.md says more.",
         )
-    beside = (
-        {} if args.rest else projects_beside(ctx.project)
-    )  # all projects of the server that its store is on
-    if beside:
-        projects = served.serve_stores(ctx.project.folder, beside)
-    else:
-        folders = [find_project(given=folder) for folder in args.rest] or [ctx.project.folder]
-        projects = served.serve_folders(folders, args.store)
+    folders = [find_project(given=folder) for folder in args.rest] or [ctx.project.folder]
+    projects = served.serve_folders(folders, args.store)
     options = served.PageOptions(
         **page_server.page_secrets(ctx.caller, projects, read_only=args.read_only),
         hosts=tuple(args.allow_host),

@@ -47,16 +47,13 @@ from leftoff.store.rows import RunRow
 
 
 class RunFilter(NamedTuple):
-    """Which runs are looked for. ``text``: in id, title, workflow, branch or issue.
+    """Which runs are looked for. ``text``: in id, title, workflow, branch, agent or issue.
 
     ``first``: how many are shown of those that need a person, and of those under way; ``most``: of the rest.
     ``before``: the number of a commit; show only the rest, from what was touched last before it.
     """
 
     status: str = ""
-    workflow: str = ""
-    branch: str = ""
-    agent: str = ""
     text: str = ""
     before: int | None = None
     first: int = 50
@@ -64,13 +61,11 @@ class RunFilter(NamedTuple):
 
     def fits(self, row: RunRow) -> bool:
         """Return whether a run is looked for."""
-        known = (row.status, row.workflow, row.branch, row.card.get("agent"))
-        asked = (self.status, self.workflow, self.branch, self.agent)
-        if any(wanted not in ("", has) for wanted, has in zip(asked, known, strict=True)):
+        if self.status not in ("", row.status):
             return False
-        told = (row.run_id, row.title, row.workflow, row.branch, f"#{row.issue}" if row.issue else None)
-        wanted = self.text.casefold()
-        return not wanted or any(wanted in word.casefold() for word in told if word)
+        issue, wanted = f"#{row.issue}" if row.issue else None, self.text.casefold()
+        told = (row.run_id, row.title, row.workflow, row.branch, row.card.get("agent"), issue)
+        return not wanted or any(wanted in str(word).casefold() for word in told if word)
 
 
 class Overview(NamedTuple):
@@ -93,8 +88,6 @@ def overview(project: Project, filters: RunFilter) -> Overview:
     if not store.exists():
         return Overview()
     status = FINISHED if not filters.status else [filters.status] if filters.status in FINISHED else []
-    where = {"workflow": filters.workflow or None, "branch": filters.branch or None, "status": status}
-    plain = not (filters.text or filters.agent)
     first = filters.first if filters.before is None else 0
 
     def look(view: View) -> Overview:
@@ -103,7 +96,8 @@ def overview(project: Project, filters: RunFilter) -> Overview:
         needs = [(row, why) for row, why in found if why is not None]
         needs.sort(key=lambda need: URGENT.index(need[1]))
         works = [(row, None) for row, why in found if why is None]
-        rest = view.list_runs({**where, "before": filters.before}, filters.most + 1 if plain else None)
+        older = {"status": status, "before": filters.before}
+        rest = view.list_runs(older, None if filters.text else filters.most + 1)
         rest = [row for row in rest if filters.fits(row)]
         return Overview(
             [glance(store, view, row, why, now, limits) for row, why in needs[:first]],

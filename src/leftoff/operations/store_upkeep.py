@@ -90,12 +90,6 @@ def store_info(project: Project) -> dict[str, Any]:
     return {"store": store.name, "exists": store.exists(), **about, "folder": store.folder}
 
 
-def projects_beside(project: Project) -> dict[str, str]:
-    """Return all projects on the server that the store is on, each with the URL of its store; none if it was named."""
-    project.takes_in_edits = False
-    return project.store.siblings()
-
-
 def check_store(project: Project, *, repair: bool = False) -> FsckReport:
     """Check every page, record, version and blob. ``repair``: set damage aside."""
     project.takes_in_edits = False

@@ -795,10 +795,6 @@ class SqlStore:
         """Return whether we may change one that is there, as far as that is known without doing so."""
         return is_writable(self.folder)
 
-    def siblings(self) -> dict[str, str]:
-        """Return all projects that are kept in the same place, if its location names none of them: what opens each."""
-        return {}
-
     def about(self) -> dict[str, Any]:
         """Return what it is: ``kind``, and if it is there ``schema`` (its number), ``store_id``, ``created_at``,
         ``created_by``, ``written_by``, ``runs`` and ``bytes``; and what only its kind has."""

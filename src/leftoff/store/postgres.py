@@ -39,10 +39,8 @@ from leftoff.store.server_connection import (
     translate_server_error,
     unheard,
 )
-from leftoff.store.server_location import SCHEMA as SCHEMA_NAME
 from leftoff.store.server_location import (
     ServerPlace,
-    of_project,
     server_folder,
     settle_folder,
     without_secrets,
@@ -558,14 +556,6 @@ class PostgresStore(SqlStore):
                 f"{self.name} has schema {schema}; this leftoff needs {SCHEMA}.",
                 hint="`leftoff store migrate` brings it up to date, for all who use it.",
             )
-
-    def siblings(self) -> dict[str, str]:
-        if self.place.project:
-            return {}
-        names = [
-            str(schema).removeprefix(SCHEMA_NAME).removeprefix("_") for (schema,) in self.asked(Q.projects)
-        ]
-        return {name: of_project(self._url, name) for name in names}
 
     # -- connections
 

@@ -70,16 +70,6 @@ class ServerPlace:
         return text
 
 
-def of_project(url: str, project: str) -> str:
-    """The URL of another project in the same database."""
-    parts = urlsplit(url)
-    rest = [
-        (name, value) for name, value in parse_qsl(parts.query, keep_blank_values=True) if name != "project"
-    ]
-    query = [*rest, ("project", project)] if project else rest
-    return _joined(parts, urlencode(query, quote_via=quote))
-
-
 def server_folder(url: str, folders: str) -> str:
     """Return the folder of this machine for the store that the URL led to when this machine last wrote to it.
 

@@ -44,7 +44,7 @@ from leftoff.web.served import ScreenRequest, Served, projects_of, screen_reques
 
 _REST_PAGE = 50
 _FIRST, _ALL = 24, 500  # shown of the runs that need a person, and of those under way
-_FIELDS = ("status", "workflow", "branch", "agent", "text")
+_FIELDS = ("status", "text")
 _LARGEST = 15
 _SIZED = 500  # runs whose size is asked for
 _REMOVED = 50
@@ -68,14 +68,6 @@ def home_screen(places: Sequence[tuple[Served, Project]], asked: ScreenRequest) 
     needs = [(served, each) for served, one in found for each in one.needs]
     works.sort(key=lambda run: -run[1].info.row.updated_at)
     needs.sort(key=lambda run: (URGENT.index(run[1].why or ""), -run[1].info.row.updated_at))
-    # The values to filter by are those of the runs that are shown.
-    rows = [each.info.row for _, one in found for part in (one.needs, one.works, one.rest) for each in part]
-    agents = (row.card.get("agent") for row in rows)
-    known = {
-        "workflow": sorted({row.workflow for row in rows}),
-        "branch": sorted({row.branch for row in rows}),
-        "agent": sorted({agent for agent in agents if isinstance(agent, str)}),
-    }
     rests = []
     for served, one in found:
         more = {**given, "project": served.key, "before": one.next}
@@ -91,7 +83,6 @@ def home_screen(places: Sequence[tuple[Served, Project]], asked: ScreenRequest) 
         "filters": filters,
         "is_filtered": any(given.values()),
         "statuses": RUN_STATUS,
-        "known": known,
         "only": only,
         "is_empty": not any(one.needs or one.works or one.rest for _, one in found),
     }

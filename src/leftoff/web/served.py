@@ -78,12 +78,6 @@ def serve_folders(folders: Sequence[str], store: str | None = None) -> Projects:
     return (*served.values(),)
 
 
-def serve_stores(folder: str, stores: Mapping[str, str]) -> Projects:
-    """Return the projects of one database server, by name. ``folder``: where this machine would work on them."""
-    named = ((name or "leftoff", store) for name, store in stores.items())
-    return tuple(Served(slug(name), name, folder, store) for name, store in named)
-
-
 # -- a request
 
 

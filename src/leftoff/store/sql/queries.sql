@@ -254,13 +254,6 @@ WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind = 'r'
 SELECT has_table_privilege('run', 'UPDATE') AND NOT pg_is_in_recovery()
    AND NOT current_setting('transaction_read_only')::bool
 
--- name: projects [postgres]
--- The schemas of this database that hold a project, and that this user may look into.
-SELECT s.nspname FROM pg_namespace s
-WHERE (s.nspname = 'leftoff' OR starts_with(s.nspname, 'leftoff_')) AND has_schema_privilege(s.oid, 'USAGE')
-  AND EXISTS (SELECT 1 FROM pg_class t WHERE t.relnamespace = s.oid AND t.relname = 'run')
-ORDER BY 1
-
 -- name: there [postgres]
 -- Whether there is a store, and whether the role is kept out of its schema: its tables are as if they were not there then.
 SELECT EXISTS (SELECT 1 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
