@@ -27,7 +27,6 @@ def test_the_advice_asks_again(tmp_path: Path) -> None:
     done = call("resume", "r", cwd=tmp_path)
     assert 1 == done.code and f"{AGAIN}  # asks again" in done.err, str(done)
     assert "continues from here" not in done.err and "logs r --failed" not in done.err
-    assert "sign failed without having run: rejected by" in succeed("logs", "r", "--failed", cwd=tmp_path).err
     assert 7 == call("resume", "r", "--from-step", "sign", cwd=tmp_path).code
     succeed("approve", "r", cwd=tmp_path)
     succeed("resume", "r", cwd=tmp_path)

@@ -447,8 +447,8 @@ def drive(ctx: Context, runner: Driver, observer: Observer, early: Early) -> int
         heed(early.number, None)
     code = runner.drive()
     prune_by_itself(ctx.project)
-    about = failures(ctx.project.store, runner.run, runner.run_id)
-    told = {"rejected": about.rejected, "logged": about.logged} if code in (_FAILED, _WAITS) else {}
+    failed = code in (_FAILED, _WAITS)
+    told = failures(ctx.project.store, runner.run, runner.run_id) if failed else {}
     observer({"event": "end", "run": info_of(ctx.project, runner).to_json(), "exit": code, **told})
     return code
 

@@ -316,8 +316,6 @@ def run_logs(args: Args, ctx: Context) -> int:
         return ctx.answer({**about, "logs": [log_document(ctx.project, log) for log in found.logs]})
     if not found.logs:
         ctx.say(_no_logs(logs))
-    for name, why in found.unstarted.items():
-        ctx.say(f"{step_name(name)} failed without having run: {clean(why)}")
     page = LogPage(ctx, headed=len(found.logs) > 1)
     for log in found.logs:
         page.show(log, LogFile(log.path or ""), ended=True)

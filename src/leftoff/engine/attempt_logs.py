@@ -19,7 +19,6 @@ from leftoff.engine.find import need_run
 from leftoff.engine.lease import state as lease_state
 from leftoff.engine.run_reader import Reader
 from leftoff.engine.run_states import attempts_folder
-from leftoff.engine.step_lifecycle import why_failed
 from leftoff.errors import NotFound
 from leftoff.files import write_private
 from leftoff.host import ALIVE, UNKNOWN
@@ -140,13 +139,10 @@ class Choice(NamedTuple):
 
 
 class FoundLogs(NamedTuple):
-    """The run and its logs at one moment, and whether a driver may add to them. ``unstarted``: if failed ones are
-    wanted, the steps that failed before they began, and why."""
+    """The logs of a run at one moment, and whether a driver may add to them."""
 
-    row: RunRow
     logs: list[AttemptLog]
     driven: bool
-    unstarted: dict[str, str] = {}
 
 
 def find_logs(store: SqlStore, run: int, run_id: str, choice: Choice, now: int) -> FoundLogs:
@@ -161,38 +157,21 @@ def find_logs(store: SqlStore, run: int, run_id: str, choice: Choice, now: int) 
         ]
         ranks = {log.step: (view.row(run, "step", log.step) or ("", "", _LAST))[2] or _LAST for log in logs}
         logs.sort(key=lambda log: (ranks[log.step], log.step, log.attempt.number))
-        if not choice.failed:
-            return FoundLogs(row, logs, driven)
-        there = {log.step for log in logs}
-        failed = {path: why for path, why in _unstarted(reader).items() if choice.has(path)}
-        unstarted = {path: why for path, why in failed.items() if path not in there}
-        return FoundLogs(row, [log for log in logs if log.failed], driven, unstarted)
+        return FoundLogs([log for log in logs if log.failed or not choice.failed], driven)
 
     return store.read(look)
 
 
-class Failures(NamedTuple):
-    """Steps of a run that failed. ``rejected``: by a person or a deadline. ``logged``: some of them began, and may have
-    printed something."""
+def failures(store: SqlStore, run: int, run_id: str) -> dict[str, Any]:
+    """Return which failed steps were ``rejected`` by a person or a deadline, and whether failed ones are ``logged``:
+    some of them began, and may have printed something."""
 
-    rejected: list[str]
-    logged: bool
-
-
-def failures(store: SqlStore, run: int, run_id: str) -> Failures:
-    def look(view: View) -> Failures:
+    def look(view: View) -> dict[str, Any]:
         reader, failed = Reader(store, view, run, run_id), view.leaves(run, "failed", _FAILED)
         rejected = [path for path in failed if is_rejected(reader.record("step", path))]
-        return Failures(rejected, len(_unstarted(reader)) < len(failed))
+        return {"rejected": rejected, "logged": any(each.step in failed for each in view.attempts(run))}
 
     return store.read(look)
-
-
-def _unstarted(reader: Reader) -> dict[str, str]:
-    """Return the steps that failed before they began, and why."""
-    tried = {attempt.step for attempt in reader.view.attempts(reader.run)}
-    failed = (path for path in reader.view.leaves(reader.run, "failed", _FAILED) if path not in tried)
-    return {path: why_failed(reader.record("step", path)) for path in failed}
 
 
 # -- of commands

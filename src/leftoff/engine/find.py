@@ -65,13 +65,6 @@ class Target(NamedTuple):
         return self.version.seq if self.version is not None else self.row.seq
 
 
-def list_runs(
-    store: SqlStore, *, limit: int | None = None, **where: str | Sequence[str] | None
-) -> list[RunRow]:
-    """Return runs by status, workflow, branch, title, issue or session, latest commit first."""
-    return store.read(lambda view: view.list_runs(where, limit)) if store.exists() else []
-
-
 def latest(view: View, where: dict[str, Any]) -> RunRow | None:
     """Return the latest unfinished run if there is one, else the latest, else the latest archived one."""
     for more in ({"status": UNFINISHED}, {}, {"archived": True}):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from leftoff.clock import iso
-from leftoff.engine.find import list_runs
 from leftoff.engine.lease import ELSEWHERE, idle
 from leftoff.engine.lease import state as lease_state
 from leftoff.host import GONE
@@ -208,12 +207,14 @@ def run_info(store: SqlStore, run: int, now: int, limits: tuple[int, int] = LIMI
 
 
 def list_info(store: SqlStore, now: int, limits: tuple[int, int] = LIMITS, **where: Any) -> list[RunInfo]:
-    """Return the runs of ``list_runs``, each as a listing shows it."""
-    if store.shared and store.exists():  # one round trip fetches all that is looked up
-        limit = where.pop("limit", None)
+    """Return runs by status, workflow, branch, title, issue or session, latest commit first."""
+    if not store.exists():
+        return []
+    limit = where.pop("limit", None)
+    if store.shared:  # one round trip fetches all that is looked up
         return store.read(
             lambda view: [info(view, row, now, limits) for row in view.list_runs(where, limit, ahead=True)]
         )
-    rows = list_runs(store, **where)
+    rows = store.read(lambda view: view.list_runs(where, limit))
     listing = Listing(store, rows, now, limits)
     return [RunInfo(row, listing) for row in rows]
