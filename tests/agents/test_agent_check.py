@@ -30,7 +30,6 @@ from tests.agents.stage import Stage
         ("agents: [claude, gemini]\nprompt: x\npermissions: auto", "does not go with the agent gemini"),
         ("agents: [claude, mine]\nprompt: x\npermissions: plan", "Put it into the command of [agents.mine]"),
         ("agent: claude\nprompt: x\npermissions: {codex: plan}", "said for codex, which is no agent of"),
-        ("agents: [claude, codex]\nprompt: x\nmodel: opus", "`model: opus` does not go with the agent codex"),
         ("agent: claude\nprompt: x\nmodel: {claude: [a]}", "6:21: `model.claude` must be text, not a list"),
         ("agent: mine\nprompt: x\nturns: 3", "Put it into the command of [agents.mine]."),
         ("agent: bad\nprompt: x", "[agents.bad] has no key 'comand'"),

@@ -95,15 +95,15 @@ CASES = {
     ),
     "needs itself": (
         "steps: [{id: a, needs: a, run: b}]\n",
-        "1:24: `a` waits for itself. Leave it out of its own `needs`.",
+        "1:24: steps wait for each other: a -> a.",
     ),
     "needs its phase": (
         "steps: [{id: p, steps: [{id: a, needs: [p], run: b}]}]\n",
-        "1:41: `p` is the phase that this step is in. It cannot end before its steps do.",
+        "1:41: steps wait for each other: p -> p/a -> p.",
     ),
     "needs its own step": (
         "steps: [{id: p, needs: [p/a], steps: [{id: a, run: b}]}]\n",
-        "1:25: `p/a` is inside this phase. A phase cannot wait for its own steps.",
+        "1:25: steps wait for each other: p -> p/a -> p.",
     ),
     "ambiguous need": (
         "steps:\n- {id: p, steps: [{id: a, run: b}]}\n- {id: q, steps: [{id: a, run: b}]}\n- {id: r, needs: a}\n",

@@ -55,7 +55,7 @@ CASES = {
     ),
     "an item too early": (
         "run: x\n    foreach: '{{ item }}'",
-        "4:18: `item` is not defined. The items are not known",
+        "4:18: `item` is not defined. Give it under `vars`",
     ),
     "the wrong item": (
         "run: 'echo {{ item }}'\n    foreach: [1]\n    as: pdf",
@@ -87,14 +87,6 @@ CASES = {
     "a secret in brackets": ("run: curl {{ env['TOKEN'] }}", "3:22: `TOKEN` is a secret"),
     "a secret of the environment": ("run: curl {{ env.TOKEN }}", "3:22: `TOKEN` is a secret"),
     "secrets as elsewhere": ("run: curl {{ secrets.TOKEN }}", "3:18: templates do not see secrets"),
-    "variables as elsewhere": (
-        "run: echo {{ vars.topic }}",
-        "3:18: `vars` is not defined. A variable goes by its own name",
-    ),
-    "steps as elsewhere": (
-        "run: echo {{ steps.late.outputs }}",
-        "3:18: `steps` is not defined. What a step gave is {{ results.NAME }}",
-    ),
     "outputs of no step": (
         "run: echo {{ outputs.lat[0] }}",
         "3:26: there is no step `lat`. Did you mean `late`?",
@@ -270,15 +262,3 @@ def test_results_of_a_later_step() -> None:
         line.partition(":")[2].partition(". ")[0] for line in lines
     ]
     assert "needs" not in lines[0]
-
-
-def test_an_entry_of_a_matrix_and_an_item_elsewhere() -> None:
-    """What people write for them is answered with how they are called."""
-    text = (
-        "steps:\n- {id: a, matrix: {os: [linux], py: ['3.11']}, run: 'echo {{ os }}'}\n"
-        "- {id: b, run: 'echo {{ item }}'}\n"
-    )
-    first, second = told(text)
-    assert (
-        "An entry of the matrix is `matrix.os`." in first and "Only a step with `foreach` has one." in second
-    )

@@ -7,7 +7,6 @@ An adapter turns what a step asks (``StepWishes``) into words of the agent's own
 from __future__ import annotations
 
 import json
-import re
 import shlex
 from typing import Any, NamedTuple
 
@@ -57,7 +56,6 @@ class Adapter:
     resumes = True  # whether it can continue a session
     is_template = False  # whether leftoff.toml says how it is called
     permissions: dict[str, str] = {}  # our word for what it may do unasked: its own
-    models = re.compile(r"(?!)")  # names of its models
     misuses: tuple[
         int, ...
     ] = ()  # exit codes for a wrong call, no login, a bad setting, a folder without trust
@@ -146,16 +144,9 @@ class Adapter:
                         f"`{name}` is said for {other}, which is no agent of the step.",
                         hint=f"The step has {', '.join(agents)}.",
                     )
-        word, model = self.asked_of("permissions", about), self.asked_of("model", about)
+        word = self.asked_of("permissions", about)
         if word is not None:
             self.own_permission(str(word))
-        whose = [other.name for other in _KNOWN.values() if other.models.match(str(model or ""))]
-        is_for_all = len(agents) > 1 and not isinstance(about.get("model"), dict)
-        if is_for_all and whose and self.models.pattern != Adapter.models.pattern and self.name not in whose:
-            raise Invalid(
-                f"`model: {model}` does not go with the agent {self.name}.",
-                hint=f"Say whose it is, and the others take their own: model: {{{whose[0]}: {model}}}.",
-            )
 
 
 def _flag(name: str, value: Any) -> list[str]:
@@ -198,7 +189,6 @@ class ClaudeAdapter(Adapter):
         "default": "", "plan": "plan", "acceptEdits": "acceptEdits", "bypass": "bypassPermissions",
         "auto": "auto", "dontAsk": "dontAsk", "manual": "manual",
     }  # fmt: skip
-    models = re.compile(r"claude|opus|sonnet|haiku", re.IGNORECASE)
     talks, talks_again = ("claude",), ("claude", "--resume")
 
     def words(self, prompt: str | None, asked: StepWishes, session: str | None, resume: bool) -> list[str]:
@@ -262,7 +252,6 @@ class CodexAdapter(Adapter):
     permissions = {
         "default": "", "plan": "read-only", "acceptEdits": "workspace-write", "bypass": "danger-full-access",
     }  # fmt: skip
-    models = re.compile(r"gpt|codex|o[0-9]", re.IGNORECASE)
     misuses = (2,)
     talks, talks_again = ("codex",), ("codex", "resume")
 
@@ -320,7 +309,6 @@ class GeminiAdapter(Adapter):
     counted = ("turns",)
     chooses = True
     permissions = {"default": "default", "plan": "plan", "acceptEdits": "auto_edit", "bypass": "yolo"}
-    models = re.compile(r"gemini|gemma|flash", re.IGNORECASE)
     misuses = (41, 42, 44, 52, 55)
     talks, talks_again = ("gemini", "-i"), ("gemini", "--resume")
 

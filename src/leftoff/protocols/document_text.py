@@ -83,17 +83,8 @@ def read_document(data: bytes, path: str, repairs: Repairs) -> dict[str, Any]:
         raise Rejected(f"{path} is empty.")
     else:
         value = parse_json(text, path, repairs)
-    if not isinstance(value, dict):
-        kind = (
-            "a list"
-            if isinstance(value, list)
-            else "nothing"
-            if value is None
-            else f"only {shown_value(value)}"
-        )
-        raise Rejected(f"{path} holds {kind}, not a document with keys.")
-    if not value:
-        raise Rejected(f"{path} holds an empty document.")
+    if not isinstance(value, dict) or not value:
+        raise Rejected(f"{path} holds no document with keys.")
     level: list[Any] = [value]
     for _ in range(MOST_DEPTH):  # deeper ones would exhaust the stack of what reads them
         inside = [item for each in level for item in (each.values() if isinstance(each, dict) else each)]
@@ -146,21 +137,16 @@ def _mend_json(text: str, repairs: Repairs, first: json.JSONDecodeError) -> Any:
     """Read a text again whose strings have wrong backslashes or raw control characters."""
     if "escape" not in first.msg and "control character" not in first.msg:
         raise first
-    mended_texts: list[str] = []
 
     def mend(match: re.Match[str]) -> str:
         inside = match[1]
         if not _BAD.search(inside):
             return match[0]
-        mended_texts.append(inside)
+        repairs.add(f"{shown_value(inside)}: a backslash that starts no escape is read as itself.")
         return '"' + _SINGLE.sub(lambda m: m[1] or "\\\\", inside) + '"'
 
     mended = _STRING.sub(mend, text)
     value = _load_json(mended, repairs, strict=False)
-    for inside in mended_texts[:5]:
-        repairs.add(f"{shown_value(inside)}: a backslash that starts no escape is read as itself.")
-    if len(mended_texts) > 5:
-        repairs.add(f"{len(mended_texts) - 5} more texts have a backslash that starts no escape.")
     if "control character" in first.msg or mended == text:
         repairs.add(f"line {first.lineno}: a raw control character in a text is read as itself.")
     return value

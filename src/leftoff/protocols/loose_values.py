@@ -16,7 +16,6 @@ from leftoff.model.words import RUN_STATUS, STEP_STATUS
 Reject = Callable[[str, LeftoffError], None]
 
 LONGEST = 120  # characters of a value that are shown in a line
-MOST_LINES = 200  # of one document; further lines are only counted
 
 
 class Rejected(Invalid):
@@ -35,21 +34,13 @@ class Repairs:
 
     def __init__(self) -> None:
         self._lines: dict[str, None] = {}
-        self._more = 0
 
     @property
     def lines(self) -> list[str]:
-        more = [f"{self._more:,} more of this kind are not told."] if self._more else []
-        return [*self._lines, *more]
+        return list(self._lines)
 
     def add(self, line: str) -> None:
-        if len(self._lines) >= MOST_LINES:
-            self._more += 1
-        else:
-            self._lines[line] = None
-
-    def __len__(self) -> int:
-        return len(self._lines) + self._more
+        self._lines[line] = None
 
 
 @contextmanager

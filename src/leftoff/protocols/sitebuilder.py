@@ -401,7 +401,6 @@ HEAD = [
 ]
 _COLUMNS = {"agent", "task"}
 _BAR = re.compile(r"(?<!\\)\|")
-_FENCES = ("```", "~~~")
 _WORDS = {"running": "in_progress", "completed": "complete"}
 
 
@@ -464,12 +463,7 @@ def _find_table(lines: list[str], end: str) -> tuple[int, int]:
     """Return where the section's first table of tasks is. If there is none, make place for it in ``lines``."""
     if lines and not lines[-1].endswith("\n"):
         lines[-1] += end
-    seen, fence = [], ""
-    for line in lines:  # code is not looked at
-        mark = line.lstrip()[:3]
-        seen.append("" if fence or mark in _FENCES else line.strip())
-        if mark in _FENCES and fence in ("", mark):
-            fence = "" if fence else mark
+    seen = [line.strip() for line in lines]
     title = next((n for n, line in enumerate(seen) if line.rstrip("# ").lower() == TITLE.lower()), None)
     if title is None:
         lines += [end, TITLE + end] if lines and lines[-1].strip() else [TITLE + end]

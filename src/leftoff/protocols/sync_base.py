@@ -234,7 +234,8 @@ class SecretFilter:
 
     def with_secrets(self, document: dict[str, Any], path: str, there: bytes | None) -> dict[str, Any]:
         """Return a document with the file's own values where the stored ones were redacted."""
-        if there is None or not (_has_marks(document) or MASK in str(document)):
+        shown = str(document)
+        if there is None or not (str(_MARK) in shown or MASK in shown):
             return document
         try:
             found: dict[str, Any] = self._filled(document, read_document(there, path, Repairs()))
@@ -255,9 +256,3 @@ class SecretFilter:
             masked = self._redactor.mask(there)  # text that was appended to it is appended there, too
             return there + value[len(masked) :] if value.startswith(masked) else value
         return value
-
-
-def _has_marks(value: Any) -> bool:
-    if isinstance(value, dict):
-        return value == _MARK or any(map(_has_marks, value.values()))
-    return isinstance(value, list) and any(map(_has_marks, value))

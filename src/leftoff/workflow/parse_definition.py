@@ -243,13 +243,6 @@ class _Needs:
             known = f"The steps are {', '.join([*self.paths][:12])}{' …' if len(self.paths) > 12 else ''}."
             hint = nearest(name, [*siblings, *self.paths, *self.ids]) or known
             wrong(node, f"`needs` names a step that is not there: `{short_line(name)}`", hint)
-        elif found[0] == draft.path:
-            wrong(node, f"`{name}` waits for itself", "Leave it out of its own `needs`.")
-        elif draft.path.startswith(f"{found[0]}/"):
-            message = f"`{name}` is the phase that this step is in"
-            wrong(node, message, "It cannot end before its steps do.")
-        elif found[0].startswith(f"{draft.path}/"):
-            wrong(node, f"`{name}` is inside this phase", "A phase cannot wait for its own steps.")
         else:
             return found[0]
         return ""

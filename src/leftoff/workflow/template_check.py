@@ -52,17 +52,6 @@ _WORDS = re.compile(r"[^\W\d]\w*")
 _ASKED_FOR = re.compile(r"\bleftoff\s+get\s+['\"]?([^\W\d]\w*)")  # in a script
 _SETS = ("run", "python", "agent", "manual")
 _NUMBERS = ("int", "length", "count")  # filters that give one
-# What other tools call it.
-_A_VARIABLE = "A variable goes by its own name: {{ topic }}."
-_OF_A_STEP = (
-    "What a step gave is {{ results.NAME }}, its files {{ outputs.NAME }}, its state {{ status('NAME') }}."
-)
-_HABITS = {
-    **dict.fromkeys(("vars", "inputs", "params", "variables"), _A_VARIABLE),
-    **dict.fromkeys(("steps", "needs"), _OF_A_STEP),
-    "matrix": "`foreach` makes an item known as {{ item }}, or as what `as` says.",
-    "github": 'What is in the environment is {{ env.NAME }}, or "$NAME" in a script.',
-}
 
 
 def check_templates(
@@ -274,18 +263,11 @@ class _Checker:
         near = nearest(name, {*known, *named} - {"self"} - GLOBALS)
         if name == "item" and step.foreach is not None and site.item:
             near = f"The item is called `{step.item_name}` here."
-        elif name == "item" and step.foreach is None:
-            near = "Only a step with `foreach` has one."
-        elif step.foreach is not None and step.foreach.kind == "matrix" and name in step.foreach.value:
-            near = f"An entry of the matrix is `matrix.{name}`."
         if anything:
             if near:
                 self._doubt(site, word, f"`{name}` is not under `vars`; an earlier step must set it", near)
             return
-        hint = _HABITS.get(name) or near or NOT_SET
-        if name == step.item_name and step.foreach is not None:
-            hint = "The items are not known yet where `foreach` says what they are."
-        self._add(site, word.start, name, f"`{name}` is not defined", hint)
+        self._add(site, word.start, name, f"`{name}` is not defined", near or NOT_SET)
 
     def _settable(self, step: StepDefinition, graph: Graph) -> tuple[bool, set[str]]:
         """Return whether an earlier step can set any variable, and the variables that earlier steps name."""
