@@ -325,7 +325,7 @@ def judge_for_program(project: Project, request: ResumeRequest, call: str) -> Ve
 def told_to_program(verdict: Verdict) -> Iterator[str]:
     """Yield what to print when a program continues a run: which, how old, how far; then a line for each warning."""
     world = verdict.world
-    leaves = [path for path in world.steps if path not in world.inner()]
+    leaves = [path for path in world.steps if path not in world.inner]
     done = sum(world.steps.status(path) in STEP_ENDED for path in leaves)
     age = ago(run_checks.last_activity(world), world.now, words=True)
     how_far = f"{done} of {len(leaves)} steps done" if leaves else "no steps yet"

@@ -423,7 +423,7 @@ def keep_accepted(project: Project, verdict: Verdict, answers: Answers) -> bool:
     changed = {code: [p for f in kept if f.code == code for p in f.paths] for code in codes}
     tracked = capture_paths(workspace, world.row, changed["files.changed"])
     outputs = []
-    for key, about in world.artifact_records().items() if changed["outputs.changed"] else ():
+    for key, about in world.artifacts.items() if changed["outputs.changed"] else ():
         path = about.get("path")
         full = os.path.join(world.project, path) if isinstance(path, str) else ""
         if path in changed["outputs.changed"] and os.path.isfile(full):

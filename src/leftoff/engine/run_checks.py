@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from _collections_abc import Mapping
 from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import cached_property
 from typing import Any
 
 from leftoff.clock import ago, iso, millis
@@ -20,7 +21,7 @@ from leftoff.engine.project import Project, home_of
 from leftoff.engine.resume_answers import DONE, ResumeRequest, Selection
 from leftoff.engine.run_reader import Reader, met, need_version, proved_version, whole
 from leftoff.engine.settings import CALLER
-from leftoff.engine.show import in_order, inner_steps
+from leftoff.engine.show import in_order, inner_steps, leaf_steps
 from leftoff.errors import Corrupt, NotFound, Unsupported
 from leftoff.model.changes import Version
 from leftoff.model.codec import JSON, MASK, Row, marks, place_of
@@ -130,8 +131,6 @@ class World:
         self.redacted_steps: list[str] = []  # steps whose records have, or may have, a redacted part
         self.is_head = True
         self._adds = request.adds
-        self._artifacts: dict[str, Any] | None = None
-        self._inner: set[str] | None = None
         self._leaves: list[str] | None = None
         self._seq = target.row.seq if target.version is None else target.version.seq
         try:
@@ -227,25 +226,22 @@ class World:
         needs = graph.get("needs") if isinstance(graph, dict) else None
         return needs if isinstance(needs, dict) else {}
 
+    @cached_property
     def inner(self) -> set[str]:
         """Return the steps that have others below them."""
-        if self._inner is None:
-            self._inner = inner_steps(self.steps) if "/" in "\0".join(self.steps) else set()
-        return self._inner
+        return inner_steps(self.steps) if "/" in "\0".join(self.steps) else set()
 
     def leaves(self) -> list[str]:
         """Return the leaf steps in declared order."""
         if self._leaves is None:
-            inner = self.inner()
-            self._leaves = [path for path in in_order(self.steps) if path not in inner]
+            self._leaves = [path for path in in_order(self.steps) if path not in self.inner]
         return self._leaves
 
-    def artifact_records(self) -> dict[str, dict[str, Any]]:
+    @cached_property
+    def artifacts(self) -> dict[str, dict[str, Any]]:
         """Return the records of artifacts by name."""
-        if self._artifacts is None:
-            found = self._reader.plain_of("artifact", self.artifact_rows)
-            self._artifacts = {key: about for key, about in found.items() if isinstance(about, dict)}
-        return self._artifacts
+        found = self._reader.plain_of("artifact", self.artifact_rows)
+        return {key: about for key, about in found.items() if isinstance(about, dict)}
 
     def said(self, *names: str) -> Any:
         """Return what the run, or the document it came from, says under one of these names, or None."""
@@ -300,7 +296,7 @@ def integrity(world: World) -> Iterator[Finding]:
 
 def blobs(world: World) -> Iterator[Finding]:
     """Read the copies of files that the run has, if every byte is to be looked at."""
-    known = {**world.records.get("file", {}), **world.artifact_records()} if world.deep else {}
+    known = {**world.records.get("file", {}), **world.artifacts} if world.deep else {}
     for path, about in known.items():
         hash = about.get("hash") if isinstance(about, dict) and about.get("captured") else None
         if not isinstance(hash, str):
@@ -569,6 +565,5 @@ def _repeated(world: World, selection: Selection) -> list[str]:
         now = world.store.read(lambda view: Reader(world.store, view, row.run, row.run_id).plain("step"))
     except Corrupt:  # the head is damaged: its steps are not known
         return []
-    inner = inner_steps(now)
-    finished = [path for path in in_order(now) if path not in inner and ended(now[path])]
+    finished = [path for path in leaf_steps(now) if ended(now[path])]
     return [path for path in finished if path in selection.repeat or not ended(then.get(path, {}))]

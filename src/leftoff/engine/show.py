@@ -58,8 +58,7 @@ def _document(
     alive = health(row, view.lease(row.run), *times)
     if seq != row.seq:
         row = as_of(row, version, reader.plain("run"))
-    inner = inner_steps(steps)
-    leaves = {path: steps[path].get("status") for path in ordered if path not in inner}
+    leaves = {path: steps[path].get("status") for path in leaf_steps(steps)}
     working = (path for word in ("running", "waiting") for path in leaves if leaves[path] == word)
     after = ("pending", "failed") if row.status in STANDS else ("pending",)  # see info.next_leaf
     then = next((path for path in leaves if leaves[path] in after), None)
@@ -107,6 +106,12 @@ def inner_steps(paths: Iterable[str]) -> set[str]:
         while (path := parent_of(path)) and path not in out:
             out.add(path)
     return out
+
+
+def leaf_steps(steps: Mapping[str, Any]) -> list[str]:
+    """Return the paths without others below them, as they were declared."""
+    inner = inner_steps(steps)
+    return [path for path in in_order(steps) if path not in inner]
 
 
 def step_record(path: str, record: dict[str, Any], above: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -197,12 +202,9 @@ def _page_now(store: SqlStore, view: View, target: Target, wanted: StepsWanted) 
 def _page_then(store: SqlStore, view: View, target: Target, wanted: StepsWanted) -> StepPage:
     """Read an older version whole; its places are numbers."""
     steps = Reader(store, view, target.row.run, target.row.run_id, target.seq).plain("step")
-    inner = inner_steps(steps)
     counts = dict.fromkeys(STEP_STATUS, 0)
     found = []
-    for path in in_order(steps):
-        if path in inner:
-            continue
+    for path in leaf_steps(steps):
         status = str(steps[path].get("status"))
         counts[status] = counts.get(status, 0) + 1
         has_text = wanted.text.casefold() in f"{path} {shown_step(path)}".casefold()

@@ -33,7 +33,7 @@ GIT_S = 20.0
 def outputs(world: World) -> Iterator[Finding]:
     """Find outputs that are gone, or changed. What the run itself changed is only a warning."""
     missing, changed = _look_at_outputs(world)
-    known = newest_by_path(world.artifact_records().values()) if missing else {}
+    known = newest_by_path(world.artifacts.values()) if missing else {}
     for step, path in missing:
         name, word, kept, lost = shown_step(step), step_word(step), False, ""
         if known.get(path, {}).get("captured"):
@@ -90,17 +90,17 @@ def _look_at_outputs(world: World) -> tuple[list[tuple[str, str]], list[tuple[st
         ):  # perhaps relative to that document
             folders.append(os.path.join(world.project, os.path.dirname(origin["path"])))
         for key in sorted(stored.keys() - paths):
-            about = world.artifact_records().get(key, {})
+            about = world.artifacts.get(key, {})
             path, step = about.get("path"), about.get("step")
             if isinstance(path, str) and isinstance(step, str) and path not in paths:
-                finished = world.steps.status(step) == "completed" and step not in world.inner()
+                finished = world.steps.status(step) == "completed" and step not in world.inner
                 if finished and not any(os.path.lexists(os.path.join(folder, path)) for folder in folders):
                     missing.append((step, path))
     doubtful = frozenset(paths if world.deep else _not_as_recorded(world, rows))
     if doubtful:
         # If several leaf steps wrote a file, the last in order counts.
         wrote = {p: step for step in world.leaves() for p in _outputs(world.steps[step]) if p in doubtful}
-        known = newest_by_path(world.artifact_records().values())
+        known = newest_by_path(world.artifacts.values())
         entries = {path: known[path] for path in wrote if "hash" in known.get(path, ())}
         seen = compare_files(world.project, entries, deep=world.deep)
         for path, step in wrote.items():
@@ -307,7 +307,7 @@ def _dirty(world: World) -> Iterator[Finding]:
     new = [path for path in dirty if path not in known and not path.startswith(folders)]
     if new:
         own = {*world.records.get("file", {}), *own_files(world.store)}
-        for about in (*world.steps.values(), *world.artifact_records().values()):
+        for about in (*world.steps.values(), *world.artifacts.values()):
             own.update(
                 path for path in (*(about.get("outputs") or ()), about.get("path")) if isinstance(path, str)
             )
