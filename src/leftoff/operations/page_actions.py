@@ -439,8 +439,7 @@ def _preview_rollback(order: ActionOrder) -> Preview:
 
 
 def _way_back(order: ActionOrder) -> Rollback:
-    said = order.said
-    return Rollback(_version(order, "to"), good=bool(said.get("good")), files=bool(said.get("files")))
+    return Rollback(_version(order, "to"), files=bool(order.said.get("files")))
 
 
 def _stamp(found: RollbackPlan) -> str:
@@ -504,8 +503,6 @@ def _request(order: ActionOrder) -> ResumeRequest:
     return ResumeRequest(
         found,
         from_step=step_named(project, found.row, from_step) if from_step else None,
-        only=[step_named(project, found.row, step) for step in said.get("only", ())],
-        failed=bool(said.get("failed")),
         accept=check_codes(said.get("accept", ())),
         answers=said.get("answers", {}),
         yes=bool(said.get("yes")),
@@ -515,10 +512,8 @@ def _request(order: ActionOrder) -> ResumeRequest:
 
 def _drive_apart(project: Project, caller: Caller, row: RunRow, said: Given) -> None:
     """Continue a workflow's run in a process of its own. Return when that process drives the run."""
-    words = ["--failed"] if said.get("failed") else []
-    words += ["--yes"] if said.get("yes") else []
+    words = ["--yes"] if said.get("yes") else []
     words += [f"--from-step={said['from_step']}"] if "from_step" in said else []
-    words += [f"--only={step}" for step in said.get("only", ())]
     words += [f"--accept={code}" for code in said.get("accept", ())]
     words += [f"--answer={name}={choice}" for name, choice in said.get("answers", {}).items()]
     wait_until_driven(project, row, start_resume(project, caller, [row.run_id, *words], LOG))
@@ -545,16 +540,8 @@ def _another_plan() -> Conflict:
     )
 
 
-_RESUME_FIELDS = {
-    "accept": WORDS,
-    "answers": MAP,
-    "yes": FLAG,
-    "failed": FLAG,
-    "only": WORDS,
-    "from_step": TEXT,
-    "plan": TEXT,
-}
-_ROLLBACK_FIELDS = {"to": TEXT, "good": FLAG, "files": FLAG, "plan": TEXT, "yes": FLAG}
+_RESUME_FIELDS = {"accept": WORDS, "answers": MAP, "yes": FLAG, "from_step": TEXT, "plan": TEXT}
+_ROLLBACK_FIELDS = {"to": TEXT, "files": FLAG, "plan": TEXT, "yes": FLAG}
 ACTIONS = {
     "approve": PageAction(
         {"step": TEXT, "choice": TEXT, "note": TEXT, "plan": TEXT}, _decide, _preview_decide

@@ -91,14 +91,10 @@ def guard_of(caller: Caller) -> Guard:
 # -- the transaction
 
 
-def _no_more(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
-    return None
-
-
 def report_run(
     project: Project,
     caller: Caller,
-    make: Make = _no_more,
+    make: Make = lambda tx, row, changes: None,
     *,
     row: RunRow | None = None,
     blobs: Sequence[BlobRow] = (),

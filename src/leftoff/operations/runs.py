@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from leftoff.engine.find import READS, Target, Which, need_store, need_whole, refuse_archived, resolve
 from leftoff.engine.lease import gone
 from leftoff.engine.run_info import RunInfo, list_info, run_info
-from leftoff.engine.run_reader import Reader, Value
+from leftoff.engine.run_reader import PROVED, Reader, Value, seen_step
 from leftoff.engine.step_lifecycle import known_step
 from leftoff.errors import Ambiguous, NotFound, Redacted, Usage
 from leftoff.model.ids import parse_ref, step_readings
@@ -207,8 +207,6 @@ def _count_archived(store: SqlStore) -> int:
 
 def step_names(project: Project, caller: Caller) -> list[str]:
     """Return the steps of the run that is meant, if there are several of the latest."""
-    from leftoff.engine.run_reader import Reader
-
     store, row = project.store, current_row(project, caller, READS)
     return store.read(lambda view: list(Reader(store, view, row.run, row.run_id).raw("step")))
 
@@ -320,7 +318,6 @@ def get(
     A secret was never stored. Reading one raises ``Redacted``, so that no script uses the mark in its place;
     ``redacted``: return the mark.
     """
-    from leftoff.engine.run_reader import seen_step
     from leftoff.model.typed import readable
 
     collection, _, key = name.partition("/")
@@ -337,8 +334,6 @@ def get(
 
 
 def _read(project: Project, caller: Caller, ref: str | None, look: Callable[[Reader], Any]) -> Any:
-    from leftoff.engine.run_reader import PROVED, Reader
-
     found, store = target(project, caller, ref), project.store
     row, seq = found.row, found.version.seq if found.version is not None else None
 
