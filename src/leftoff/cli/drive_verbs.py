@@ -652,27 +652,22 @@ _STEPS = 30
 
 
 def show_verdict(ctx: Context, report: Verdict, *, plan: bool) -> int:
-    """The verdict, as a page or as JSON; the exit code that it means."""
+    """Show the verdict, finding by finding, and with ``plan`` step by step; return the exit code that it means."""
     if ctx.args.json:
         ctx.emit(report.to_json())
     else:
         screen = ctx.screen()
-        screen.show(verdict_page(report, screen, plan=plan))
+        symbol, style = _LEVEL_LOOK[report.verdict]
+        says = f"{report.world.run_id} {_SAYS[report.verdict]}"
+        if report.over is not None and report.exit_code == 0:
+            says = report.over
+        lines = wrapped([(f"{symbol} {says}", style)], screen.columns, 2)
+        for finding in report.findings:
+            lines += finding_lines(finding, screen.columns)
+        if plan:
+            lines += [[], *plan_lines(report.plan, screen.columns)]
+        screen.show(lines)
     return report.exit_code
-
-
-def verdict_page(report: Verdict, screen: Screen, *, plan: bool) -> list[Line]:
-    """The verdict, finding by finding; with the plan, step by step."""
-    symbol, style = _LEVEL_LOOK[report.verdict]
-    says = f"{report.world.run_id} {_SAYS[report.verdict]}"
-    if report.over is not None and report.exit_code == 0:
-        says = report.over
-    lines = wrapped([(f"{symbol} {says}", style)], screen.columns, 2)
-    for finding in report.findings:
-        lines += finding_lines(finding, screen.columns)
-    if plan:
-        lines += [[], *plan_lines(report.plan, screen.columns)]
-    return lines
 
 
 def finding_lines(finding: Finding, columns: int) -> list[Line]:

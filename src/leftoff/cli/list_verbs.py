@@ -12,7 +12,7 @@ from leftoff.cli.screen import Column, Region, Screen, facts, lay_out_table, row
 from leftoff.cli.text import Line, clean, clean_lines, columns, size, step_name
 from leftoff.clock import ago, lasted, millis
 from leftoff.engine.run_info import RunInfo
-from leftoff.operations.runs import Status, check_statuses, list_project_runs, status
+from leftoff.operations.runs import Status, list_project_runs, status
 
 EVERY_S = 1.0  # between two drawings of a page that shows relative times
 NEWEST = 50  # runs that `ls` lists
@@ -143,7 +143,6 @@ def _watch_status(args: Args, ctx: Context) -> int:
 
 def run_ls(args: Args, ctx: Context) -> int:
     wanted = [word.strip() for word in args.status.split(",")] if args.status is not None else None
-    check_statuses(wanted or [])
     limit = positive(args.limit, "--limit") or (None if args.all else NEWEST)
     every = args.all and limit is None
     found = list_project_runs(

@@ -38,7 +38,7 @@ from leftoff.operations.run_lifecycle import DecidedStep, decide_step, unblock_r
 from leftoff.operations.run_reports import record_audit, step_named
 from leftoff.operations.runs import info_of, target
 from leftoff.operations.store_upkeep import archive_run
-from leftoff.operations.supervision import start_resume, wait_until_driven
+from leftoff.operations.supervision import resume_apart
 from leftoff.operations.workflow_runs import is_driven, stop_run
 from leftoff.store.base import View
 from leftoff.store.rows import RunRow
@@ -516,7 +516,7 @@ def _drive_apart(project: Project, caller: Caller, row: RunRow, said: Given) -> 
     words += [f"--from-step={said['from_step']}"] if "from_step" in said else []
     words += [f"--accept={code}" for code in said.get("accept", ())]
     words += [f"--answer={name}={choice}" for name, choice in said.get("answers", {}).items()]
-    wait_until_driven(project, row, start_resume(project, caller, [row.run_id, *words], LOG))
+    resume_apart(project, caller, row, words, LOG)
 
 
 def _not_now(report: Verdict) -> LeftoffError:

@@ -158,13 +158,6 @@ class Listed(NamedTuple):
         return {"runs": found, **({"archived": self.aside} if self.aside else {})}
 
 
-def check_statuses(words: Sequence[str]) -> None:
-    """Raise ``Usage`` if a word is not the status of a run."""
-    for word in words:
-        if word not in RUN_STATUS:
-            raise Usage(f"There is no run status {word!r}.", hint=f"Statuses: {', '.join(RUN_STATUS)}.")
-
-
 def list_project_runs(
     project: Project,
     status: Sequence[str] | None = None,
@@ -176,6 +169,9 @@ def list_project_runs(
     sizes: bool = False,
 ) -> Listed:
     """List runs, none if there is no store. ``archived``: the archived ones, too. ``sizes``: with their bytes."""
+    for word in status or ():
+        if word not in RUN_STATUS:
+            raise Usage(f"There is no run status {word!r}.", hint=f"Statuses: {', '.join(RUN_STATUS)}.")
     store, most = project.store, None if limit is None else limit + 1
 
     def listed(**where: Any) -> list[RunInfo]:

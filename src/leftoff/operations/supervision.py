@@ -7,7 +7,6 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 from leftoff.engine.attention import (
     Memory,
@@ -86,16 +85,13 @@ _ERRORS: dict[int, type[LeftoffError]] = {
 _TAIL = 4000  # bytes of what it printed
 
 
-class ResumeProcess(NamedTuple):
-    """A process that was started, and where its output begins in the log."""
+def start_resume(
+    project: Project, caller: Caller, words: Sequence[str], log: str
+) -> tuple[subprocess.Popen[bytes], int]:
+    """Start `leftoff resume WORDS` in a session of its own. Return it, and where its output begins in the log.
 
-    child: subprocess.Popen[bytes]
-    log: str
-    start: int
-
-
-def start_resume(project: Project, caller: Caller, words: Sequence[str], log: str) -> ResumeProcess:
-    """Start `leftoff resume WORDS` in a session of its own. ``log``: the file next to the store that it prints to."""
+    ``log``: the file next to the store that it prints to.
+    """
     path = os.path.join(project.store_folder, log)
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     try:
@@ -111,27 +107,31 @@ def start_resume(project: Project, caller: Caller, words: Sequence[str], log: st
     finally:
         os.close(file)
     threading.Thread(target=child.wait, daemon=True).start()  # else it would stay a zombie
-    return ResumeProcess(child, path, start)
+    return child, start
 
 
-def wait_until_driven(project: Project, row: RunRow, process: ResumeProcess) -> None:
-    """Wait until the process drives its run. If it ended before that, raise what it printed."""
+def resume_apart(project: Project, caller: Caller, row: RunRow, options: Sequence[str], log: str) -> None:
+    """Continue a run in a process of its own, and wait until that drives it.
+
+    If it ended before that, raise what it printed.
+    """
+    child, start = start_resume(project, caller, [row.run_id, *options], log)
 
     def drives(view: View) -> bool:
         lease, now = view.lease(row.run), view.run_row(row.run)
         if code in _DROVE and now is not None and now.seq != row.seq:
             return True  # it has done all that was left
-        has = lease is not None and lease.process is not None and lease.process.pid == process.child.pid
+        has = lease is not None and lease.process is not None and lease.process.pid == child.pid
         return has and now is not None and now.status == "running"
 
     end = time.monotonic() + PATIENCE_S
     while time.monotonic() < end:
-        code = process.child.poll()
+        code = child.poll()
         if project.store.read(drives):
             return
         if code is not None:
-            with open(process.log, "rb") as file:
-                file.seek(max(process.start, os.fstat(file.fileno()).st_size - _TAIL))
+            with open(os.path.join(project.store_folder, log), "rb") as file:
+                file.seek(max(start, os.fstat(file.fileno()).st_size - _TAIL))
                 lines = [line for line in file.read().decode("utf-8", "replace").splitlines() if line.strip()]
             said = " ".join(lines[-4:])[:1000] or f"It ended with exit code {code}."
             raise _ERRORS.get(code, LeftoffError)(

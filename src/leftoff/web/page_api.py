@@ -20,7 +20,7 @@ from leftoff.model.codec import text as canonical
 from leftoff.operations.checkpoints import brief_run, compare_versions, history, show
 from leftoff.operations.page_actions import act, dry_run, run_records
 from leftoff.operations.resuming import judge
-from leftoff.operations.runs import check_statuses, info_of, list_project_runs, status, target
+from leftoff.operations.runs import info_of, list_project_runs, status, target
 from leftoff.operations.store_upkeep import store_info as store_info
 from leftoff.operations.watching import log_document as log_document
 from leftoff.operations.watching import logs_of
@@ -37,7 +37,6 @@ _MOST, _DEFAULT = 1000, 50  # runs, steps, checkpoints in one answer
 
 def _runs(project: Project, asked: ScreenRequest) -> Any:
     wanted, workflow, branch = asked.words("status") or None, asked.text("workflow"), asked.text("branch")
-    check_statuses(wanted or ())
     is_all = asked.query.get("all") in ("1", "true", "yes")
     found = list_project_runs(project, wanted, workflow, branch, _limit(asked), archived=is_all)
     return {**found.to_json(), "more": found.more}
