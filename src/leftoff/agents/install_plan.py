@@ -217,11 +217,9 @@ class InstallPlan:
         wrote = record.get("own") if self._journal else text_digest(text)
         if there is None or wrote is None:
             return FileChange(path, there, there)
-        return (
-            FileChange(path, there, None)
-            if wrote == text_digest(there)
-            else FileChange(path, there, there, _NOT_OURS)
-        )
+        if wrote != text_digest(there):
+            return FileChange(path, there, there, _NOT_OURS)
+        return FileChange(path, there, None)
 
     # -- the journal
 

@@ -50,21 +50,6 @@ COMMANDS = {
 }
 
 
-def _markdown_command(name: str) -> str:
-    about, text = COMMANDS[name]
-    return f"---\ndescription: {about}\n---\n\n{text}"
-
-
-def _skill_command(name: str) -> str:
-    about, text = COMMANDS[name]
-    return f"---\nname: {name}\ndescription: {about} (leftoff)\n---\n\n{text}"
-
-
-def _toml_command(name: str) -> str:
-    about, text = COMMANDS[name]
-    return f'description = "{about}"\nprompt = """\n{text.replace(chr(92), chr(92) * 2)}"""\n'
-
-
 _CLAUDE_WRITES = "Write|Edit|MultiEdit|NotebookEdit"
 _CLAUDE_LISTS = "TodoWrite|TaskCreate|TaskUpdate|ExitPlanMode"
 
@@ -185,11 +170,15 @@ class Recipe:
     def files(self) -> dict[str, str]:
         """Return the text of the skill and the commands, by path."""
         out = {os.path.join(self.folder, "skills", "leftoff", "SKILL.md"): SKILL}
-        for name in COMMANDS:
+        for name, (about, text) in COMMANDS.items():
             if self.agent == "gemini":
-                out[os.path.join(self.folder, "commands", f"{name}.toml")] = _toml_command(name)
+                path = os.path.join("commands", f"{name}.toml")
+                text = f'description = "{about}"\nprompt = """\n{text}"""\n'
             elif self.agent == "codex":  # it has no commands in a project, but shows skills as $NAME
-                out[os.path.join(self.folder, "skills", name, "SKILL.md")] = _skill_command(name)
+                path = os.path.join("skills", name, "SKILL.md")
+                text = f"---\nname: {name}\ndescription: {about} (leftoff)\n---\n\n{text}"
             else:
-                out[os.path.join(self.folder, "commands", f"{name}.md")] = _markdown_command(name)
+                path = os.path.join("commands", f"{name}.md")
+                text = f"---\ndescription: {about}\n---\n\n{text}"
+            out[os.path.join(self.folder, path)] = text
         return out

@@ -47,16 +47,6 @@ Answer = dict[str, object]
 _ACTIONS = {**{word: word for word in STATUS}, **{status: word for word, status in STATUS.items()}}
 
 
-def _action(status: str) -> str:
-    """What is reported of a step that has this status."""
-    if status not in _ACTIONS:
-        raise Usage(
-            f"A step cannot be {status!r}.",
-            hint="status is one of running, completed, failed, blocked, skipped.",
-        )
-    return _ACTIONS[status]
-
-
 class Tools(NamedTuple):
     """The tools of one project."""
 
@@ -147,8 +137,13 @@ class Tools(NamedTuple):
         A step that waits for a person's decision cannot be reported: only a person decides it.
         Returns the run_id and the next step.
         """
+        if status not in _ACTIONS:
+            raise Usage(
+                f"A step cannot be {status!r}.",
+                hint="status is one of running, completed, failed, blocked, skipped.",
+            )
         said = StepReport(
-            _action(status),
+            _ACTIONS[status],
             given_step(step),
             title=title,
             total=_counted("total", total),

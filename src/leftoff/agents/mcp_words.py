@@ -76,12 +76,8 @@ def _tool(found: re.Match[str]) -> str:
 
 def told(error: LeftoffError) -> str:
     """What is wrong, and what to do about it. Names of things that others made stand in there."""
-    return tame(_told(error))
-
-
-def _told(error: LeftoffError) -> str:
     if isinstance(error, Ambiguous):
-        return f"{error.whole} Say which one is meant: pass its run_id."
+        return tame(f"{error.whole} Say which one is meant: pass its run_id.")
     hint = error.hint
     if hint == Usage.default_hint:
         hint = "Nothing was changed."
@@ -89,7 +85,8 @@ def _told(error: LeftoffError) -> str:
         hint = ""
     elif hint == NotFound.default_hint:
         hint = "list_runs lists the runs there are."
-    return f"{for_a_model(error.whole)}{'' if hint[:1] == chr(10) else ' '}{for_a_model(hint)}".strip()
+    blank = "" if hint.startswith("\n") else " "
+    return tame(f"{for_a_model(error.whole)}{blank}{for_a_model(hint)}".strip())
 
 
 # -- arguments
@@ -114,7 +111,8 @@ def sorted_out(tool: str, schema: dict[str, Any], given: dict[str, Any]) -> dict
             near = [other] if other in known else get_close_matches(name, known, 1, 0.5)
             meant = f"Did you mean {near[0]}? " if near else ""
             raise Usage(f"{tool} has no argument {name!r}.", hint=f"Nothing was changed. {meant}{takes}")
-        if value is not None or _takes(known[name], "null"):
+        kinds = {kind["type"] for kind in _kinds(known[name])}
+        if value is not None or not kinds or "null" in kinds:
             out[name] = _fitting(tool, name, known[name], value)
     missing = [name for name in needed if name not in out]
     if missing:
@@ -126,11 +124,6 @@ def _kinds(schema: dict[str, Any]) -> list[dict[str, Any]]:
     """The kinds of value that a schema allows; none: any."""
     found = schema.get("anyOf", [schema])
     return [kind for kind in found if "type" in kind]
-
-
-def _takes(schema: dict[str, Any], kind: str) -> bool:
-    kinds = _kinds(schema)
-    return not kinds or any(known["type"] == kind for known in kinds)
 
 
 def _kind_of(value: Any) -> str:

@@ -137,15 +137,11 @@ def _write_json(data: Data, like: str) -> str:
     indent = indented[1] if indented else 2 if "\n" in body or not body.strip("{} ") else None
     text = json.dumps(data, indent=indent, ensure_ascii=False)
     # A lone surrogate (a text that an agent cut in two) cannot be encoded.
-    text = re.sub("[\ud800-\udfff]", _escaped, text)
+    text = re.sub("[\ud800-\udfff]", lambda found: f"\\u{ord(found[0]):04x}", text)
     if "\r\n" in like:
         text = text.replace("\n", "\r\n")
     end = like[len(like.rstrip(BLANKS)) :] if body else "\n"
     return ("\ufeff" if like.startswith("\ufeff") else "") + text + end
-
-
-def _escaped(found: re.Match[str]) -> str:
-    return f"\\u{ord(found[0]):04x}"
 
 
 def add_to_json(text: str, path: str, entries: SettingsEntries) -> tuple[str, bool]:

@@ -94,11 +94,6 @@ def _id_in(path: str) -> str | None:
     return name if _ID.match(name) else None
 
 
-def is_key(key: str) -> bool:
-    """Return whether the protocol has this field at the top of a document."""
-    return key in KEYS or key in LATER or key.startswith(LATER_BEGIN)
-
-
 def project_in(document: dict[str, Any], given: str) -> tuple[str | None, str | None]:
     """Return the project, and where its name is from if it is not at the top: `workflow_state`, else the id."""
     top, inside = document.get("project_name"), document.get("workflow_state")
@@ -509,7 +504,8 @@ class Checkpoints:
             known = self.document(found[0])
         if "workflow_state" not in state:  # what the protocol has no key for is the workflow's own
             there = known.get("workflow_state")
-            own = {key: value for key, value in state.items() if is_key(key)}
+            fields = (*KEYS, *LATER)
+            own = {key: value for key, value in state.items() if key in fields or key.startswith(LATER_BEGIN)}
             inside = {key: value for key, value in state.items() if key not in own}
             state = {**own, "workflow_state": {**(there if isinstance(there, dict) else {}), **inside}}
         fixed = {"workflow_type": kind, "updated_at": iso(now)}

@@ -75,9 +75,6 @@ class Edits:
     records: dict[Address, Any] = field(default_factory=dict)  # GONE: delete it
     contradictions: list[Contradiction] = field(default_factory=list)
 
-    def __bool__(self) -> bool:
-        return bool(self.records or self.contradictions)
-
 
 def merge(base: Records, ours: Records, theirs: Records, stored: Records) -> Edits:
     """Merge records as the protocol's documents say them. ``stored``: all fields of ours."""
@@ -185,9 +182,7 @@ class DocumentEdit:
             ours.records if before is None else before, ours.records, theirs.records, head.records
         )
         stored = head.records
-        for at, value in list(
-            edits.records.items()
-        ):  # the base and the store have no secrets, the file has them
+        for at, value in list(edits.records.items()):  # only the file has its secrets
             if stored.get(at, GONE) == self._scrubbed(at[1], value):
                 del edits.records[at]
         for path in undecided(edits, stored):
@@ -195,7 +190,8 @@ class DocumentEdit:
                 f"step {path} has a decision that only a person takes; a file does not decide it."
             )
         own = own_id(self.dialect, theirs)
-        if not edits and (own is None or tx.aliased(own, row.run) is not None):
+        changed = edits.records or edits.contradictions
+        if not changed and (own is None or tx.aliased(own, row.run) is not None):
             return None
         edits.records = with_hashes(edits.records, self.hashes, self.source.modified)
         self._apply(edits, stored, changes, self.source.modified or theirs.at)

@@ -74,9 +74,7 @@ def read_document(data: bytes, path: str, repairs: Repairs) -> dict[str, Any]:
     if name.endswith((".md", ".txt")):
         raise Rejected(f"{path} is a page for people, not a checkpoint.")
     if name.endswith(_YAML):
-        from leftoff.protocols.document_yaml import (
-            parse_yaml,  # loading PyYAML takes longer than most reading
-        )
+        from leftoff.protocols.document_yaml import parse_yaml  # loads PyYAML
 
         value = parse_yaml(text, path, repairs)
     elif not text.strip():

@@ -79,12 +79,11 @@ def _named(section: dict[str, Any]) -> Dialect:
         if key not in _KEYS:
             raise Invalid(f"[mirror] has no key {key!r}.", path=key, hint=f"Keys: {', '.join(_KEYS)}.")
     name = section.get("dialect")
-    if not isinstance(name, str):
-        raise Invalid("[mirror] needs a dialect.", path="dialect", hint='For example: dialect = "bmad"')
-    try:
-        found = dialect(name)
-    except Usage as error:
-        raise Invalid(f"[mirror] {error.message}", path="dialect", hint=error.hint) from None
+    if name not in BUILT_IN:
+        raise Invalid(
+            f"[mirror] dialect cannot be {name!r}.", path="dialect", hint=f"Dialects: {', '.join(BUILT_IN)}."
+        )
+    found = dialect(name)
     phases, known = section.get("approvals", []), found.approved_phases
     if not isinstance(phases, list) or any(phase not in known for phase in phases):
         hint = f"A list of these: {', '.join(known)}." if known else f"{name} has no phases to approve."

@@ -153,10 +153,8 @@ class Sitebuilder(Dialect):
         context = draft.mapping(document, "context")
         states = [State(draft.run_id, dict(draft.records), 0), *([draft.known] if draft.known else [])]
         computed = [_position(state) for state in states]
-        for (
-            key,
-            value,
-        ) in context.items():  # what equals a computed value, before or after this change, is not stored
+        # What equals a computed value, before or after this change, is not stored.
+        for key, value in context.items():
             if key != "notes" and all(key not in known or value != known[key] for known in computed):
                 draft.put("context", key, value)
         draft.notes(draft.text(context, "notes"))
