@@ -665,7 +665,7 @@ def show_verdict(ctx: Context, report: Verdict, *, plan: bool) -> int:
         for finding in report.findings:
             lines += finding_lines(finding, screen.columns)
         if plan:
-            lines += [[], *plan_lines(report.plan, screen.columns)]
+            lines += [[], *plan_lines(report.plan)]
         screen.show(lines)
     return report.exit_code
 
@@ -687,7 +687,7 @@ def finding_lines(finding: Finding, columns: int) -> list[Line]:
     return lines
 
 
-def plan_lines(plan: list[dict[str, Any]], columns: int) -> list[Line]:
+def plan_lines(plan: list[dict[str, Any]]) -> list[Line]:
     """What would happen to each step; many that are skipped are only counted."""
     skipped = [entry for entry in plan if entry["action"] == "skip"]
     shown = plan if len(plan) <= _STEPS else [entry for entry in plan if entry["action"] != "skip"]
