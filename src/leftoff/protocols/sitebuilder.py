@@ -186,12 +186,8 @@ class Sitebuilder(Dialect):
 
     def _subtasks(self, draft: Draft, subtasks: dict[str, Any]) -> None:
         """Read the subtasks. Counts may exceed the listed ones; the rest is `beyond`."""
-        items = subtasks.get("items")
-        if is_int(items):
-            draft.repairs.add(f"subtasks.items: the number {items} is not a list; kept as it is written.")
-            items = []
         entries = []
-        for item in draft.entries({"items": items}, "items"):
+        for item in draft.entries(subtasks, "items"):
             if not isinstance(item, dict):
                 draft.repairs.add(f"subtasks.items: {shown_value(item)} is read as the id of a subtask.")
             named = isinstance(item, dict) and "id" not in item and "name" in item

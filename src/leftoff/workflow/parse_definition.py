@@ -133,10 +133,9 @@ def _top(top: dict[str, Node], values: ValueReader, path: str) -> dict[str, Any]
     """Read what is said once, for the whole workflow."""
     name = os.path.splitext(os.path.basename(path))[0] or "workflow"
     fields: dict[str, Any] = {"name": name, "max_parallel": MAX_PARALLEL}
-    if "name" in top:
-        fields["name"] = values.text(top["name"], "name", default="?")
-    if "description" in top:
-        fields["description"] = values.text(top["description"], "description")
+    for key, default in (("name", "?"), ("description", "")):
+        if key in top:
+            fields[key] = values.text(top[key], key, default=default)
     if "max_parallel" in top:
         limit = values.whole(top["max_parallel"], "max_parallel", least=1, default=MAX_PARALLEL)
         fields["max_parallel"] = limit
