@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 from pathlib import Path
@@ -174,6 +175,40 @@ def test_a_check_ends_with_its_driver(flow: Flow) -> None:
     flow.file("gate")
     flow.resume().end(0)
     assert [1, 2, 1] == [len(flow.starts(name)) for name in ("a", "check", "b")]
+
+
+def test_checks_do_not_overlap(flow: Flow) -> None:
+    """The check of a driver that died may take its time to end. The next one waits for that."""
+    clean = "trap 'sleep 1; rmdir lock; exit 1' TERM"
+    check = f"mkdir lock || exit 1; {mark('check')}; {clean}; {wait()}; rmdir lock"
+    flow.write(
+        f"name: checks\nsteps:\n  - id: a\n    run: {json.dumps(mark('a'))}\n    checks: [{json.dumps(check)}]\n"
+    )
+    driver = flow.run()
+    flow.started("check")
+    driver.kill()
+    flow.file("gate")
+    flow.resume().end(0)
+    assert [1, 2] == [len(flow.starts(name)) for name in ("a", "check")]
+
+
+@pytest.mark.parametrize("ends", ["stop", "exit 4"])
+def test_a_step_that_is_reported_while_it_runs(flow: Flow, ends: str) -> None:
+    """The report counts, however the process ends."""
+    script = json.dumps(f"{mark('a')}; {wait()}; exit 4")
+    flow.write(f"name: told\nsteps:\n  - id: a\n    run: {script}\n  - {{id: b, run: 'true'}}\n")
+    driver = flow.run()
+    flow.started("a")
+    flow.succeed("step", "done", "a", "--run", "r")
+    if ends == "stop":
+        driver.signal(signal.SIGTERM)
+        driver.end(130)
+        flow.resume().end(0)
+    else:
+        flow.file("gate")
+        driver.end(0)
+    assert "completed" == flow.status("a")
+    assert 1 == len(flow.starts("a"))
 
 
 def test_a_check_that_is_killed_says_nothing(flow: Flow) -> None:

@@ -291,6 +291,8 @@ def lost(driver: Driver, live: LiveAttempt, *, may_forget: bool) -> None:
 
 def stopped(driver: Driver, live: LiveAttempt) -> None:
     """Put back a step that was asked to end. It is done again; if only its checks were left, those are."""
+    if _was_reported(driver, live):
+        return
     driver.attempts.pop(live.token, None)
     code = live.exit.code if live.exit is not None else None
     facts = {"interrupted_at": iso(driver.clock.now())}
@@ -300,6 +302,17 @@ def stopped(driver: Driver, live: LiveAttempt) -> None:
     told = ("step_stopped", {"step": live.unit, "why": live.stopped})
     tidy = live.folder if token else None
     driver.add(StepRunsAgain(live.unit, token, facts, code, tell=told, tidy=tidy))
+
+
+def _was_reported(driver: Driver, live: LiveAttempt) -> bool:
+    """Return whether the step was reported done or skipped while its process ran: then the report counts."""
+    status = driver.state.step_now(live.unit).get("status") if live.token else None
+    if status not in ("completed", "skipped"):
+        return False
+    word = "step_done" if status == "completed" else "step_skipped"
+    _set_aside(driver, live, word, why="it was reported while its process ran")
+    driver.follow(live.leaf, driver.scheduler.ended(live.unit, live.leaf, status))
+    return True
 
 
 def expect(driver: Driver, live: LiveAttempt) -> None:
@@ -348,7 +361,8 @@ def _set_aside(driver: Driver, live: LiveAttempt, event: str, **facts: Any) -> N
     """End the attempt. The step's record stays as the step itself has reported."""
     driver.attempts.pop(live.token, None)
     driver.state.look_again(live.unit)
-    driver.add(AttemptEnds(live.token, 0, tell=(event, {"step": live.unit, **facts}), tidy=live.folder))
+    code = live.exit.code if live.exit is not None else None
+    driver.add(AttemptEnds(live.token, code, tell=(event, {"step": live.unit, **facts}), tidy=live.folder))
 
 
 def _found_items(driver: Driver, live: LiveAttempt) -> None:
@@ -514,6 +528,8 @@ def failed(
     driver: Driver, live: LiveAttempt, error: dict[str, Any], code: int | None, *, retry: bool = True
 ) -> None:
     """Handle a failed attempt: try again later, or fail the step."""
+    if _was_reported(driver, live):
+        return
     unit, step, scheduler = live.unit, live.step, driver.scheduler
     error = {k: driver.redactor.mask(v) if isinstance(v, str) else v for k, v in error.items()}
     driver.attempts.pop(live.token, None)

@@ -15,6 +15,7 @@ memory that a shim touches first costs time, so it does little, with plain syste
 
 from __future__ import annotations
 
+import fcntl
 import gc
 import marshal
 import os
@@ -23,7 +24,7 @@ import signal
 import socket
 import sys
 import time
-from time import monotonic
+from time import monotonic, sleep
 
 from leftoff.engine.redactor import Redactor
 from leftoff.files import sync, sync_folder
@@ -236,6 +237,28 @@ class Course:
         self.left: list[int] = []  # processes that could not be ended
 
     def run(self) -> Exit:
+        if not self._order.bound:
+            return self._run()
+        turn = os.open(os.path.dirname(self._order.folder), os.O_RDONLY)
+        try:
+            self._wait_for_earlier(turn)
+            return self._run()
+        finally:
+            os.close(turn)
+
+    def _wait_for_earlier(self, turn: int) -> None:
+        """Wait until the check that a driver which died had started is over: checks of an attempt never overlap.
+
+        That one ends soon after its driver. ``turn``: the attempt's folder, which is locked while a check runs.
+        """
+        last = monotonic() + self._order.grace + UNKILLABLE_S
+        while not self._bell.stop and monotonic() < last:
+            try:
+                return fcntl.flock(turn, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                sleep(LOOK_S)
+
+    def _run(self) -> Exit:
         if self._bell.stop:
             return Exit(128 + TERM, TERM, at=now(), stopped=True)
         self._output, there = os.pipe()
