@@ -217,6 +217,21 @@ def test_an_exception_inside_the_body_that_is_caught_there(run: leftoff.Run) -> 
     assert {"completed"} == set(statuses(run).values())
 
 
+def test_an_exception_after_a_break_is_not_of_the_item(store: leftoff.Store) -> None:
+    """Whether it leaves the run or is handled inside."""
+    with pytest.raises(ZeroDivisionError), store.run("w") as run:
+        for _ in run.each("convert", ["a"]):
+            break
+        try:
+            int("x")
+        except ValueError:
+            run.note("not a number")
+        for _ in run.each("print", ["a"]):
+            break
+        1 / 0  # noqa: B018
+    assert "pending" == statuses(store.get(run.id))["convert/a"] == statuses(store.get(run.id))["print/a"]
+
+
 def test_a_break_while_an_exception_is_handled(run: leftoff.Run) -> None:
     """An exception from before the loop has nothing to do with its items."""
     try:

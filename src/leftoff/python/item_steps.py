@@ -92,8 +92,8 @@ def _item_key(item: Any, key: Any) -> str:
 # -- run.each
 #
 # Asking for the next item completes the one before. A loop that is left does not say why: `break` and an exception both
-# only release the iterator. So the item stays open until the run is used again or ends. If an exception is known then,
-# because it is being handled or leaves the run's `with` block, it fails the item. Else the item is to be done again.
+# only release the iterator. So the item stays open until the run is used again or ends. If an exception that leaves the
+# run's `with` block passed the place at which the loop was left, it fails the item. Else the item is to be done again.
 
 
 class Each(Iterator[T], Generic[T]):
@@ -135,7 +135,8 @@ class Each(Iterator[T], Generic[T]):
         """Leave the loop. The next use of the run, or its end, settles the item."""
         step, self._step = getattr(self, "_step", None), None
         if step is not None:
-            self._steps.left(step)
+            frame = sys._getframe(1)
+            self._steps.left(step, (frame.f_code, frame.f_lasti))
 
     __del__ = close
 

@@ -18,6 +18,7 @@ from functools import partial
 from itertools import pairwise
 from time import monotonic
 from traceback import extract_tb, format_list
+from types import CodeType
 from typing import Any, TypeVar
 
 from leftoff.engine import step_lifecycle as lifecycle
@@ -34,6 +35,7 @@ from leftoff.python.values import decode_value, encode_value
 
 T = TypeVar("T")
 NO_ARGUMENTS = call_facts({}, None)
+Place = tuple[CodeType, int]  # an instruction
 MOST_FRAMES = 20  # of a traceback that is stored
 MOST_LOST = 100_000  # characters of a result that cannot be recorded
 REMEMBERED = 32  # errors that are known to have been sealed
@@ -69,7 +71,7 @@ class Step:
         self.result: Any = NOTHING
         self.outputs: list[str] = []
         self.began = 0.0
-        self.handled: BaseException | None = None  # the exception that was being handled when it began
+        self.left_at: Place | None = None  # where the loop over items was when it was left
         self._log: PythonLog | None = None
 
     @property
@@ -196,7 +198,7 @@ class RunSteps:
         record = lifecycle.start(record, buffer.now())
         if step.title:
             record["title"] = step.title
-        step.began, step.handled = monotonic(), sys.exc_info()[1]
+        step.began = monotonic()
         buffer.start_step(path, record, [step.batch] if step.batch else ())
         self._stack().append(step)
         step._log = PythonLog(buffer, path, record["attempt"])
@@ -307,8 +309,9 @@ class RunSteps:
 
     # -- loops that were left in the middle of an item
 
-    def left(self, step: Step) -> None:
+    def left(self, step: Step, place: Place) -> None:
         """Remember the open item of a loop that was left, until it is known whether an exception did that."""
+        step.left_at = place
         self._leave_stack(step)
         with self.buffer.lock:
             self._left_open.append(step)
@@ -319,7 +322,8 @@ class RunSteps:
         self.close_left_open(error)
 
     def close_left_open(self, error: BaseException | None = None) -> None:
-        """Settle the items whose loop was left: an exception that is being handled fails them."""
+        """Settle the items whose loop was left. The exception that leaves the run (``error``), or that is being handled,
+        fails an item if it left the loop."""
         if not self._left_open:
             return
         with self.buffer.lock:
@@ -328,13 +332,23 @@ class RunSteps:
             record = self.buffer.step(step.path)
             if record is None or record["status"] != "running":
                 continue
-            why = error or sys.exc_info()[1]
-            if why is not None and why is not step.handled:
+            why = error if step.left_at is None else error or sys.exc_info()[1]
+            if why is not None and (step.left_at is None or _passed(why, step.left_at)):
                 self.fail(step, why)
                 continue
             self._leave_stack(step)
             self.buffer.move_step(step.path, lifecycle.forget(record))
             self._move_batch(step, lifecycle.put_back)
+
+
+def _passed(error: BaseException, place: Place) -> bool:
+    """Return whether an exception passed a place: then it was raised or called there."""
+    trace = error.__traceback__
+    while trace is not None:
+        if (trace.tb_frame.f_code, trace.tb_lasti) == place:
+            return True
+        trace = trace.tb_next
+    return False
 
 
 # -- the log of a step: the lines that Python code logs inside it. ``leftoff logs`` shows them.
