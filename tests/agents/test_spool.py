@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import os
 import subprocess
 import sys
 import time
@@ -105,6 +106,16 @@ def killed_at(moment: int, project: Path, event: dict[str, Any]) -> int:
     )
     assert done.returncode in (0, -9), done.stderr
     return int(done.stdout or 0)
+
+
+def test_what_a_killed_hook_left_half_written(session: Session, project: Path) -> None:
+    """It goes once it is old: a young one may still be written."""
+    old, young = (project / ".leftoff/spool" / name for name in (".1.old", ".1.young"))
+    for path in (old, young):
+        path.touch()
+    os.utime(old, (1, 1))
+    session.fire("Stop")
+    assert (False, True) == (old.exists(), young.exists())
 
 
 @pytest.mark.parametrize("number", [30, pytest.param(200, marks=pytest.mark.crash_full)])

@@ -39,7 +39,14 @@ def test_same_ids_and_digests(bundle: Path, there: Path, tmp_path: Path) -> None
     """What `export` wrote comes back exactly, and says so."""
     document = succeed("import", str(bundle), "--json", cwd=there).json
     (run_id,) = run_ids(there)
-    entry = {"run_id": run_id, "path": str(bundle), "dialect": "leftoff", "repairs": [], "new": True}
+    entry = {
+        "run_id": run_id,
+        "path": str(bundle),
+        "protocol": "leftoff",
+        "dialect": "leftoff",
+        "repairs": [],
+        "new": True,
+    }
     assert {"imported": [entry], "rejected": [], "dry_run": False} == document
     histories = []
     for folder in (tmp_path / "here", there):

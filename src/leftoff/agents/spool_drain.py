@@ -228,6 +228,7 @@ class _Draining:
 
     def drain(self) -> None:
         """Record what waits, until nothing is left that can be recorded."""
+        self._spool.tidy()
         while not self.stopped and (names := [n for n in self._spool.names() if n not in self.skipped]):
             for name in names:
                 if time.monotonic() > self._end:

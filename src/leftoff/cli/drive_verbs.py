@@ -632,7 +632,7 @@ Options:
         elif choice != "delete":
             return choice
         else:
-            sure = f"Remove run {target.row.run_id} and all its checkpoints for good? [y/N]: "
+            sure = f"Move run {target.row.run_id} to the trash? [y/N]: "
             if answer(sure, RESUME_HINT).lower() in YES:
                 return choice
 

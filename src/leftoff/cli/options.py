@@ -258,6 +258,7 @@ SAME = {
     "delete": "rm",
     "remove": "rm",
     "handoff": "handover",
+    "heartbeat": "beat",
 }
 
 GROUPS = {

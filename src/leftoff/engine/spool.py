@@ -20,6 +20,7 @@ from leftoff.model.codec import decode, text
 
 FOLDER = "spool"
 _LOCK, _RECORDED = "lock", "recorded"
+_ABANDONED_S = 60.0  # age after which a temporary file is the rest of a hook that was killed
 _REMEMBERED = 64  # events whose second delivery is recognised
 
 
@@ -36,6 +37,16 @@ class Spool:
             return sorted(name for name in os.listdir(self.folder) if name[0].isdigit())
         except (FileNotFoundError, NotADirectoryError):
             return []
+
+    def tidy(self) -> None:
+        """Delete the temporary files of hooks that were killed while they wrote; the holder of the lock calls it."""
+        for name in os.listdir(self.folder):
+            path = os.path.join(self.folder, name)
+            try:
+                if name.startswith(".") and time.time() - os.stat(path).st_mtime > _ABANDONED_S:
+                    os.unlink(path)
+            except FileNotFoundError:
+                continue
 
     def new_name(self) -> str:
         """Return a name that sorts after every waiting event."""

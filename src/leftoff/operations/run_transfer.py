@@ -81,8 +81,8 @@ def import_runs(
         except LeftoffError as error:
             outcome.reject(path, error)
         else:
-            about = {"run_id": run_id, "path": path, "dialect": BUNDLES, "repairs": [], "new": new}
-            outcome.imported.append(about)
+            kind_of = {"protocol": BUNDLES, "dialect": BUNDLES}
+            outcome.imported.append({"run_id": run_id, "path": path, **kind_of, "repairs": [], "new": new})
     if others:
         try:
             wanted = dialect(kind) if kind is not None else None

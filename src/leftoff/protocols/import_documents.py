@@ -189,6 +189,7 @@ class ImportedRun:
         return {
             "run_id": self.run_id,
             "path": self.path,
+            "protocol": self.dialect.name,
             "dialect": self.dialect.name,
             "repairs": self.repairs.lines,
             "new": self.new,

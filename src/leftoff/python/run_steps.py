@@ -322,8 +322,8 @@ class RunSteps:
         self.close_left_open(error)
 
     def close_left_open(self, error: BaseException | None = None) -> None:
-        """Settle the items whose loop was left. The exception that leaves the run (``error``), or that is being handled,
-        fails an item if it left the loop."""
+        """Settle the items whose loop was left. An exception fails an item if it left the loop: the one that leaves the
+        run (``error``), or the one that is being handled."""
         if not self._left_open:
             return
         with self.buffer.lock:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 from collections.abc import Iterator
+from typing import Any
 
 import apsw
 
@@ -136,9 +138,9 @@ def unpack_bundle(path: str, folder: str) -> SqliteStore:
         store.write(lambda tx: _take_pieces(tx.db, store.blobs, rows))  # type: ignore[attr-defined]
         expected = apsw.Connection(":memory:")
         migrate(expected, path, {})
-        wanted = expected.execute(_SCHEMA).fetchall()
+        wanted = _tables(expected)
         expected.close()
-        if store.read(lambda view: view.execute(_SCHEMA).fetchall()) != wanted:  # type: ignore[attr-defined]
+        if store.read(lambda view: _tables(view)) != wanted:
             raise Invalid(f"{path} has other tables than a leftoff bundle has.", hint=AGAIN)
         for problem in store.check()["problems"]:
             where = problem["where"].replace(database, path)
@@ -151,6 +153,12 @@ def unpack_bundle(path: str, folder: str) -> SqliteStore:
         if isinstance(error, OSError):
             raise failure(error, path) from error
         raise
+
+
+def _tables(db: Any) -> list[tuple[Any, ...]]:
+    """Return what a database declares, without comments and white space."""
+    rows = db.execute(_SCHEMA).fetchall()
+    return [(*row[:3], re.sub(r"--[^\n]*|\s+", "", str(row[3]))) for row in rows]
 
 
 def damaged(path: str, message: str) -> Corrupt:

@@ -115,7 +115,8 @@ def backup_sqlite(store: SqliteStore, folder: str) -> None:
         for row in switch_log_on(path):
             _copy_blob(store.blobs, blobs, row)
         if os.path.isfile(known := os.path.join(store.folder, files.ID_FILE)):
-            shutil.copyfile(known, os.path.join(part, files.ID_FILE))
+            with open(known, "rb") as file:
+                files.write_private(os.path.join(part, files.ID_FILE), [file.read()])
         files.sync_folder(part)
 
 
