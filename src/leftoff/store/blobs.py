@@ -109,9 +109,12 @@ class Blobs:
             sync_folder(parent)
 
     def drop(self, made: Iterable[str]) -> None:
-        """Delete temporary files that are not in their places."""
+        """Delete temporary files that are not in their places; a sweep finds what stays."""
         for temp in made:
-            _unlink(temp)
+            try:
+                _unlink(temp)
+            except OSError:
+                pass
 
     def load(self, row: BlobRow, forgotten: Callable[[], bool] | None = None) -> Iterator[bytes]:
         """The content in pieces; the last one only once everything proved right.

@@ -285,6 +285,7 @@ def lost(driver: Driver, live: LiveAttempt, *, may_forget: bool) -> None:
         driver.scheduler.later(live.unit, live.leaf, time.monotonic())
         driver.add(AttemptForgotten(live.unit, live.token, live.folder))
     else:
+        live.doubtful |= live.reattached  # it was cut off together with the driver that started it
         error = {"type": "killed", "message": "Its process was killed, and left no exit code."}
         failed(driver, live, error, None, retry=live.step.idempotent)
 

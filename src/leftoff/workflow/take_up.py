@@ -246,6 +246,7 @@ class TakeUp:
             drive_steps.expect(driver, live)
         driver.tell(_TAKEN_AS[orphan.action], step=orphan.unit, why=orphan.why)
         if orphan.action == REATTACH:
+            live.reattached = True
             driver.reattach(live)
             return
         live.doubtful = True  # what an earlier attempt lacks is no failure of this life of the run
