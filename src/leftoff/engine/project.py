@@ -185,11 +185,6 @@ class Project:
         return self.clock.now()
 
     @property
-    def is_store_given(self) -> bool:
-        """Whether the caller named the store."""
-        return self._given is not None
-
-    @property
     def settings(self) -> Settings:
         if self._settings is None:
             self._settings = load(self.folder)

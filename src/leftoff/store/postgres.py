@@ -213,7 +213,6 @@ class PostgresTx(PostgresView, Tx):
     def __init__(self, store: PostgresStore, link: Link) -> None:
         super().__init__(store, link)
         self.made: list[tuple[int, int, bytes]] = []  # run, seq and token of what is committed
-        self._wrote = False
         self._batch: _Batch | None = None
         self._heads: dict[int, list[Any]] = {}  # of runs that are held: id and seq
         # Of runs before they were held: seq, hidden and status; and the epochs of their leases.
@@ -223,7 +222,6 @@ class PostgresTx(PostgresView, Tx):
 
     def note(self, sql: str, values: Sequence[Any] = ()) -> None:
         self._end_batch()
-        self._wrote = True
         self._pending.append((sql, values))
 
     def several(self, statements: Sequence[Statement]) -> list[Rows]:
@@ -346,7 +344,6 @@ class PostgresTx(PostgresView, Tx):
     def _end_batch(self) -> None:
         batch, self._batch = self._batch, None
         if batch is not None:
-            self._wrote = True
             run, seq = batch.place
             self._pending.append(_call_of("put_rows_1", {"run": run, "seq": seq, **batch.arrays()}))
 
