@@ -127,12 +127,12 @@ def test_delete(tmp_path: Path) -> None:
     with Terminal("run", "flow.yaml", cwd=tmp_path) as terminal:
         terminal.expect(CHOICE)
         terminal.type("d\n")
-        terminal.expect("for good? [y/N]: ")
+        terminal.expect("to the trash? [y/N]: ")
         terminal.type("\n")
         terminal.expect(CHOICE)
         assert run == run_of(tmp_path, run)["run_id"]
         terminal.type("d\n")
-        terminal.expect("for good? [y/N]: ")
+        terminal.expect("to the trash? [y/N]: ")
         terminal.type("y\n")
         assert 0 == terminal.end()
     assert 3 == call("show", run, cwd=tmp_path).code

@@ -374,6 +374,8 @@ def _why(reader: Reader, view: View, row: RunRow, path: str | None, waits: bool)
         said = [f"All {total} steps are done."]
     elif listed["pending"]:
         said = [f"{progress}. The others are the runner's: `leftoff resume {row.run_id}`."]
+    elif total > sum(listed.values()):
+        said = [f"{progress}; those that are to come have no names yet."]
     else:
         said = [f"{progress}, and none is pending."]
     if row.status != "running":
