@@ -301,7 +301,7 @@ class PostgresTx(PostgresView, Tx):
             if before != _compared(listed(rows, where, limit)):
                 raise Again
         run = super().add_run(run_id, at, workflow=workflow, branch=branch, status=status)
-        self._wrote, self._heads[run] = True, [run_id, 0]
+        self._heads[run] = [run_id, 0]
         return run
 
     def hold_all_runs(self) -> None:
@@ -368,7 +368,6 @@ class PostgresTx(PostgresView, Tx):
     # -- drivers, attempts, blobs
 
     def add_attempt(self, token: str, run: int, step: str, at: int, **facts: Any) -> int:
-        self._wrote = True  # its number is waited for, so it is no note
         return super().add_attempt(token, run, step, at, **facts)
 
     def put_lease(self, run: int, epoch: int, holder: Holder | None = None) -> None:
