@@ -253,6 +253,17 @@ def test_on_the_same_variable_the_last_commit_wins(run: leftoff.Run, store_path:
     assert "theirs again" == run.variables["v"]
 
 
+def test_equal_states_have_equal_digests_after_a_change_by_others(run: leftoff.Run, store_path: Path) -> None:
+    """The driver assigns the entries that it read, one of them over 1 MiB, after another process replaced them."""
+    run.variables["x"] = [1, HUGE, [2]]
+    first = run.commit()
+    run.variables["x"] = list(run.variables["x"])
+    elsewhere(store_path, run.id, {("variable", "x"): None})
+    again = run.commit()
+    assert first is not None and again is not None and first.seq + 2 == again.seq
+    assert first.digest == again.digest
+
+
 def test_compare_and_set_to_what_it_is(run: leftoff.Run, store_path: Path) -> None:
     """Nothing is committed, and what others committed is picked up all the same."""
     run.variables["v"] = 1

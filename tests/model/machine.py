@@ -101,7 +101,9 @@ class Ground(RuleBasedStateMachine):
         if sharp and len(handle.views) > 1:
             handle.real.refresh()
             handle.views = [handle.run.state]
-        if len(handle.views) == 1:
+        if len(handle.views) > 1:  # its version was pruned: whatever it does now may read the newest
+            handle.views = [*handle.views, handle.run.state]
+        else:
             for _, name in self.hopeless(handle):
                 handle.real.variables[name] = "assigned anew"
                 handle.put("variable", name, "assigned anew")

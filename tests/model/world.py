@@ -23,7 +23,7 @@ class Version:
 
     def __init__(self, seq: int, state: State, seal: Seal | None) -> None:
         self.seq = seq
-        self.state = state
+        self.state = dict(state)  # an object of its own: two versions may be equal
         self.digest = digest(state)
         self.seal = seal  # trigger, step, note
 
@@ -168,7 +168,7 @@ class Handle:
         self.views = [state]
 
     def step(self, path: str) -> dict[str, Any] | None:
-        found = with_changes(self.view, self.pending).get(("step", path))
+        found = self.shown("step").get(path)
         return found.value if found is not None else None
 
     def done(self, path: str) -> bool:
@@ -200,10 +200,9 @@ class Handle:
             self.block_run()
 
     def block_run(self) -> None:
-        state = with_changes(self.run.state, self.pending)
-        steps = section(with_changes(self.view, self.pending), "step").values()
-        blocked = any(step.value["status"] == "blocked" for step in steps)
-        status = state["run", "status"].value
+        own = {address: change for address, change in self.pending.items() if address[0] == "run"}
+        status = with_changes(self.run.state, own)["run", "status"].value
+        blocked = any(step.value["status"] == "blocked" for step in self.shown("step").values())
         if blocked and status in ("running", "failed"):
             self.put("run", "status", "blocked")
         elif not blocked and status == "blocked":

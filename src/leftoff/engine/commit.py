@@ -166,6 +166,10 @@ class CameLate(Exception):
     """The commit that ``Terms.unless`` names has arrived after all."""
 
 
+class BaseMoved(Exception):
+    """A spread value is described by what changed in it, and another process has committed since it was read."""
+
+
 # -- what a process remembers of a run
 
 
@@ -250,6 +254,18 @@ def commit_apart(
     store: SqlStore, head: Head, changes: ChangeSet, terms: Terms, *, durable: bool = True
 ) -> tuple[Version | None, Callable[[], None]]:
     """Like ``commit``, for callers with threads: the head learns of it when they call the second part."""
+    try:
+        return _try_commit(store, head, changes, terms, durable)
+    except BaseMoved:  # outside of the transaction, where an entry over 1 MiB can become a blob
+        for change in changes.changes.values():
+            if change.spread is not None:
+                change.spread.encode_all()
+        return _try_commit(store, head, changes, terms, durable)
+
+
+def _try_commit(
+    store: SqlStore, head: Head, changes: ChangeSet, terms: Terms, durable: bool
+) -> tuple[Version | None, Callable[[], None]]:
     changes, rows = save_blobs(store, changes)
     if rows:
         terms.blobs = [*rows, *terms.blobs]
@@ -541,14 +557,12 @@ class Apply:
             ended = [key for key in there if key not in hashes]
         current = spread.seq == self.seq - 1
         for key, hash, stood in zip(keys, new, before, strict=False):
-            if hash is not None:
-                if hash != stood:
-                    self._put_item(key_of(prefix, key), spread.encoded[key], stood, hash)
-            elif stood is not None and current:  # the very object that is stored
+            if hash is None:  # the very object that was read
+                if stood is None or not current:
+                    raise BaseMoved
                 hashes[key] = stood
-            else:
-                stored = store(spread.values[key], name)
-                hashes[key] = self._put_item(key_of(prefix, key), stored, stood)
+            elif hash != stood:
+                self._put_item(key_of(prefix, key), spread.encoded[key], stood, hash)
         for key in ended:
             self._drop("item", key_of(prefix, key), there[key])
         self.lengths[name] = len(hashes)

@@ -281,6 +281,11 @@ class Spread:
                 out.hashes[key] = sha256(out.encoded[key]).digest()
         return out
 
+    def encode_all(self) -> None:
+        """Encode the entries that were not, so that the change no longer depends on what was read."""
+        self.encoded = _encode_entries(self.values, self.prefix[:-1], None)
+        self.hashes = _hash_entries(self.encoded)
+
 
 class ChangeSet:
     """Changes by (collection, key), in order."""
