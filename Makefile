@@ -25,7 +25,7 @@ export PYTEST_XDIST_AUTO_NUM_WORKERS ?= $(shell echo $$(($$(nproc 2>/dev/null ||
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test versions check lint types layers packages bench agents crash messages pictures screenshots clean
+.PHONY: help demo test versions check lint types layers packages bench agents crash pictures screenshots clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -48,7 +48,6 @@ types: $(VENV)
 lint: $(VENV)
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
-	@$(BIN)/python tools/messages.py --check
 	@$(BIN)/python tools/prose.py
 
 layers: $(VENV)
@@ -68,9 +67,6 @@ crash: $(VENV) packages ## the full fault matrix: needs root, takes long
 	@test "$$(id -u)" -eq 0 || { echo "make crash needs root, to mount file systems from loop images; try: sudo make crash" >&2; exit 1; }
 	@tools/ensure-packages strace mkfs.ext4=e2fsprogs mount unshare=util-linux
 	@LEFTOFF_HYPOTHESIS=thorough $(BIN)/python -m pytest -q tests -m "crash_full or not crash_full" -n auto --dist worksteal --timeout 3600 $(ARGS)
-
-messages: $(VENV) ## write docs/messages.md from the source
-	@$(BIN)/python tools/messages.py
 
 screenshots: $(VENV) ## take the pictures of the page (ARGS=FOLDER for every screen)
 	@tools/ensure-packages chromium

@@ -1,11 +1,9 @@
 #!/usr/bin/env python3
-"""Every sentence that an error or a finding says, collected from the source as docs/messages.md.
+"""Print the messages and hints of all errors and findings, collected from the source, as Markdown.
 
-    tools/messages.py            write the page
-    tools/messages.py --check    exit 1 where it is not up to date
-
-A message is found where an error class or `Finding` is called, or a function whose annotation says that it gives one
-back. `{name}` stands for a value; a text that is put together elsewhere is not found here.
+It finds the calls of error classes and of `Finding`, and of functions whose annotation names one as the result.
+`{name}` stands for a value. A text that the code assembles elsewhere is not found. `tools/prose.py` and
+tests/unit/test_messages.py read this list.
 """
 
 from __future__ import annotations
@@ -17,7 +15,6 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGE = ROOT / "docs" / "messages.md"
 sys.path.insert(0, str(ROOT / "src"))
 
 from leftoff import errors  # noqa: E402 - of this tree
@@ -28,28 +25,11 @@ CLASSES = {
     for name, one in vars(errors).items()
     if isinstance(one, type) and issubclass(one, errors.LeftoffError)
 }
-INTRODUCTION = """\
-# Messages
-
-What errors and findings say, each with what to do about it. `{name}` stands for a value. The
-[exit codes](cli/README.md) are those of the command; in Python each error is a class in `leftoff.errors`.
-This page is made from the source by `make messages`, and a test checks that it is up to date.
-"""
-
-
-def main() -> int:
-    page = render()
-    if "--check" in sys.argv[1:]:
-        if PAGE.read_text() == page:
-            return 0
-        print(f"{PAGE.relative_to(ROOT)} is not up to date; run: make messages", file=sys.stderr)
-        return 1
-    PAGE.write_text(page)
-    return 0
+INTRODUCTION = "# Messages\n"
 
 
 def render() -> str:
-    """The page, as it must be now."""
+    """Return the list as a Markdown page."""
     said: dict[str, set[tuple[str, str]]] = defaultdict(set)
     for path in sorted((ROOT / "src").rglob("*.py")):
         for kind, message, hint in _messages(ast.parse(path.read_text())):
@@ -68,7 +48,7 @@ def _of_error(one: type[errors.LeftoffError], said: set[tuple[str, str]]) -> str
 
 
 def _of_findings(said: dict[str, set[tuple[str, str]]]) -> str:
-    lines = ["## Findings", "", "What `leftoff verify` and `resume` find, see [verification](verify.md).", ""]
+    lines = ["## Findings", "", "What `leftoff verify` and `resume` find.", ""]
     for code, level in CODES.items():
         notes = [f"level `{level}`", *(["fixed"] if is_fixed(code) else [])]
         notes += ["not answered by `--yes`"] if code in NEVER_YES else []
@@ -213,4 +193,4 @@ def _name(node: ast.expr) -> str:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    print(render())

@@ -19,6 +19,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from tools import messages  # noqa: E402 - of this tree
+
+MESSAGES = ROOT / "tools" / "messages.py"
 BUDGETS = {"docs": 11.4, "messages": 9.0, "code": 7.5}
 
 ODD = {
@@ -69,6 +74,8 @@ def python(text: str) -> Iterator[Text]:
 
 
 def texts(path: Path) -> Iterator[Text]:
+    if path == MESSAGES:
+        return markdown(messages.render())
     text = path.read_text(encoding="utf-8")
     return python(text) if path.suffix == ".py" else markdown(text)
 
@@ -76,10 +83,9 @@ def texts(path: Path) -> Iterator[Text]:
 def places() -> dict[str, list[Path]]:
     """Return the files of each place."""
     pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
-    messages = ROOT / "docs" / "messages.md"
     return {
-        "docs": [page for page in pages if page != messages and "decisions" not in page.parts],
-        "messages": [messages],
+        "docs": [page for page in pages if "decisions" not in page.parts],
+        "messages": [MESSAGES],
         "code": sorted((ROOT / "src").rglob("*.py")),
     }
 

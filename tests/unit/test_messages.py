@@ -1,4 +1,4 @@
-"""docs/messages.md lists what errors and findings say; it is made from the source, and up to date."""
+"""tools/messages.py finds the messages of all errors and findings."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tools import messages
 
 def test_every_code_is_explained() -> None:
     """Each error and each finding has a section."""
-    page = messages.PAGE.read_text()
+    page = messages.render()
     codes = [*CODES, *(one.code for one in messages.CLASSES.values())]
     assert [] == [code for code in codes if f"# {code}\n" not in page]
 
@@ -25,4 +25,4 @@ def test_every_code_is_explained() -> None:
 )
 def test_messages_are_found_wherever_they_are_made(line: str) -> None:
     """Raised, given back by a function, or collected."""
-    assert any(found.startswith(line) for found in messages.PAGE.read_text().splitlines())
+    assert any(found.startswith(line) for found in messages.render().splitlines())
