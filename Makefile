@@ -15,6 +15,7 @@ VENV := .venv/made-by-$(ASKED)
 COMPILED := .venv/tests-compiled
 VENV_BENCH := .venv-bench/made-by-$(ASKED)
 VENV_MAKERS := .venv-makers/made-by-$(ASKED)
+VENV_DOCS := .venv-docs/made-by-$(ASKED)
 NEEDED := $(if $(filter Linux,$(shell uname -s)),tools/ensure-packages git perl strace zsh fish chromium && tools/ensure-server) # by the tests
 
 # Whoever has switched it off would compile every test, and every module that changed, at each start.
@@ -25,7 +26,7 @@ export PYTEST_XDIST_AUTO_NUM_WORKERS ?= $(shell echo $$(($$(nproc 2>/dev/null ||
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test versions check lint types layers packages bench agents crash pictures screenshots clean
+.PHONY: help demo test versions check lint types layers packages bench agents crash pictures screenshots docs clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -72,11 +73,15 @@ screenshots: $(VENV) ## take the pictures of the page (ARGS=FOLDER for every scr
 	@tools/ensure-packages chromium
 	@$(BIN)/python tools/screenshots.py $(ARGS)
 
-pictures: $(VENV) ## draw the picture in the README from a real run
+pictures: $(VENV) ## draw the animation in the README from a real session
 	@$(BIN)/python tools/pictures.py
 
+docs: $(VENV_DOCS) ## build the documentation as a site in site/, with a search
+	@.venv-docs/bin/zensical build --clean --strict
+	@echo "to read it: python3 -m http.server --directory site"
+
 clean: ## remove what was built; never a .leftoff folder
-	@rm -rf .venv .venv-* build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@rm -rf .venv .venv-* build dist site .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	@find bench examples src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV): pyproject.toml constraints.txt tools/make-venv bin/leftoff
@@ -96,3 +101,7 @@ $(VENV_BENCH): pyproject.toml constraints.txt bench/requirements.txt tools/make-
 $(VENV_MAKERS): bench/makers.txt tools/make-venv
 	@tools/make-venv $(PYTHON) .venv-makers -r bench/makers.txt
 	@rm -f .venv-makers/made-by-* && touch $@
+
+$(VENV_DOCS): docs/requirements.txt tools/make-venv
+	@tools/make-venv $(PYTHON) .venv-docs -r docs/requirements.txt
+	@rm -f .venv-docs/made-by-* && touch $@

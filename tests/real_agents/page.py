@@ -21,7 +21,7 @@ _ONE = threading.Lock()
 HEAD = """\
 # Which agents it was tried with
 
-This page is written by `make agents` ([how](../../tests/real_agents/README.md)): the real programs, in the versions
+This page is written by `make agents` (`tests/real_agents/README.md` says how): the real programs, in the versions
 below, play each scenario against a scripted model on the loopback, and what they leave behind is read with leftoff's
 own command. It shows how the programs and leftoff get along, not what a model would choose to do.
 
