@@ -80,7 +80,15 @@ def test_not_while_somebody_drives_it(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("words", "code"),
-    [((), 2), (("a", "b"), 2), (("nothing", "--yes"), 3), (("@~1", "--yes"), 2), (("@@2", "--yes"), 2)],
+    [
+        ((), 2),
+        (("nothing", "--yes"), 3),
+        (("latest", "nothing", "--yes"), 3),
+        (("@~1", "--yes"), 2),
+        (("@@2", "--yes"), 2),
+        (("--older-than", "soon", "--yes"), 2),
+        (("@", "--older-than", "0d", "--yes"), 2),
+    ],
 )
 def test_wrong_words(tmp_path: Path, words: tuple[str, ...], code: int) -> None:
     """Whole runs are removed, not versions; what is not there is exit 3."""
@@ -94,3 +102,34 @@ def test_no_store_is_made(tmp_path: Path) -> None:
     """Nothing to remove, nothing made."""
     assert 3 == call("rm", "latest", "--yes", cwd=tmp_path).code
     assert [] == files_below(tmp_path)
+
+
+def test_several_at_once(tmp_path: Path) -> None:
+    """All or none: if one of them is driven, none is moved. A name that is given twice is one run."""
+    for name in ("a", "b"):
+        succeed("start", "w", "--run-id", name, cwd=tmp_path)
+        succeed("finish", "--run", name, cwd=tmp_path)
+    with driven(tmp_path) as run:
+        assert 5 == call("rm", "a", run, "b", "--yes", cwd=tmp_path).code
+        assert 3 == len(runs(tmp_path))
+    dry = succeed("rm", "a", "b", "a", "--dry-run", "--json", cwd=tmp_path).json
+    assert (["a", "b"], True) == (dry["removed"], dry["dry_run"])
+    refused = call("rm", "a", "b", cwd=tmp_path)
+    assert 7 == refused.code and "2 runs would be moved to the trash: a (" in refused.err
+    succeed("rm", "a", "b", "--yes", cwd=tmp_path)
+    assert [run] == runs(tmp_path)
+    succeed("undelete", "a", cwd=tmp_path)
+
+
+def test_by_age(tmp_path: Path) -> None:
+    """Finished runs, active or archived, that are so old. A run in progress stays, however old it is."""
+    for name, status in (("a", "completed"), ("b", "failed"), ("c", "abandoned")):
+        succeed("start", "w", "--run-id", name, cwd=tmp_path)
+        succeed("finish", "--status", status, "--run", name, cwd=tmp_path)
+    succeed("archive", "a", cwd=tmp_path)
+    succeed("start", "w", "--run-id", "open", cwd=tmp_path)
+    assert [] == succeed("rm", "--older-than", "1d", "--yes", "--json", cwd=tmp_path).json["removed"]
+    assert 7 == call("rm", "--older-than", "0d", cwd=tmp_path).code
+    done = succeed("rm", "--older-than", "0d", "--yes", "--json", cwd=tmp_path).json
+    assert ["a", "b", "c"] == sorted(done["removed"])
+    assert ["open"] == runs(tmp_path)

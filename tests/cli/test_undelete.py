@@ -187,7 +187,7 @@ def test_what_rm_removed_comes_back(failed: Path) -> None:
     files = failed / "_bmad-output/.runs/main/r"
     assert (files / "state.json").is_file()
     done = succeed("rm", "r", "--yes", "--json", cwd=failed).json
-    assert {"removed": ["r"], "bytes_freed": 0, "bytes_waiting": 0} == done
+    assert ["r"] == done["removed"]
     assert ["other"] == known(failed) and not files.exists()
     assert ["r"] == [each["run_id"] for each in succeed("undelete", "--json", cwd=failed).json["trash"]]
     succeed("undelete", "r", cwd=failed)

@@ -12,7 +12,7 @@ from leftoff.engine.project import Project
 from leftoff.engine.settings import Caller
 from leftoff.errors import Conflict, LeaseHeld
 from leftoff.host import this_process
-from leftoff.operations.store_upkeep import archive_run, remove_run
+from leftoff.operations.store_upkeep import archive_run, remove_runs
 from leftoff.store.rows import Holder, RunRow
 from tests.cli.command import Called, call, succeed
 from tests.races.between import Seam
@@ -165,13 +165,14 @@ def test_taken_back_while_it_is_removed(here: Machine, there: Machine) -> None:
     project = Project(str(here.folder), here._env["LEFTOFF_STORE"])
     asked: list[bool] = []
 
-    def agree(row: RunRow) -> bool:
+    def agree(rows: list[RunRow]) -> bool:
+        (row,) = rows
         asked.append(row.is_archived)
         if row.is_archived:
             there("undelete", "old")
         return row.is_archived
 
-    assert remove_run(project, Caller(), "old", agree) is None
+    assert remove_runs(project, Caller(), ["old"], agree) is None
     project.close()
     assert ([True, False], [("old", False)]) == (asked, names(there("ls", "--json")))
 

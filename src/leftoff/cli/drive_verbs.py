@@ -235,9 +235,9 @@ def execute(ctx: Context, request: RunRequest) -> int:
         return resume(ctx, ResumeRequest(Target(twin, None), variables=given, yes=yes, workflow=workflow))
     if choice == "delete" and twin is not None:
         from leftoff.cli.keep_verbs import tell_removed
-        from leftoff.operations.store_upkeep import discard_run
+        from leftoff.operations.store_upkeep import discard_runs
 
-        return tell_removed(ctx, discard_run(ctx.project, twin))
+        return tell_removed(ctx, discard_runs(ctx.project, twin))
     execution.check_executable(ctx.project, workflow)
     secrets = _requirements(ctx, execution.requirements(ctx.project, workflow))
 

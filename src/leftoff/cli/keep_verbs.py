@@ -12,6 +12,7 @@ from leftoff.cli.options import Args, json_or_file, read_text
 from leftoff.cli.screen import Region, terminal_columns
 from leftoff.cli.text import clean, columns
 from leftoff.clock import ago
+from leftoff.engine.retention_policy import age_ms
 from leftoff.engine.run_states import FsckReport
 from leftoff.engine.settings import remembered
 from leftoff.errors import NotFound, Usage
@@ -25,7 +26,7 @@ from leftoff.operations.store_upkeep import (
     copy_all,
     list_trash,
     migrate_store,
-    remove_run,
+    remove_runs,
     store_info,
     undelete_run,
     withdraw_files,
@@ -33,6 +34,8 @@ from leftoff.operations.store_upkeep import (
 from leftoff.protocols.claude import MAX_AGE_DAYS, Checkpoints, phases, project_of, status_word, why_ask
 from leftoff.protocols.document_text import dump_json
 from leftoff.protocols.project_retention import prune_project
+
+_NAMED = 5  # runs that a question names
 
 # -- archive, trash
 
@@ -44,22 +47,31 @@ def run_archive(args: Args, ctx: Context) -> int:
 
 
 def run_rm(args: Args, ctx: Context) -> int:
-    what = 'Run {0.run_id} ("{1}", {0.status}) would be moved to the trash.'
-    done = remove_run(
-        ctx.project,
-        ctx.caller,
-        ctx.word,
-        lambda row: ctx.confirm(what.format(row, clean(row.title or row.workflow)), hint="--yes removes it."),
-    )
+    age = age_ms(args.older_than) if args.older_than is not None else None
+    if args.older_than is not None and (age is None or args.rest or ctx.caller.named):
+        wrong = "--older-than takes no RUN." if age is not None else f"{args.older_than} is not an age."
+        raise args.spec.wrong(wrong, "Give RUNs, or an age such as 30d or 12h. ")
+
+    def agree(rows: list[Any]) -> bool:
+        named = [f'{row.run_id} ("{clean(row.title or row.workflow)}", {row.status})' for row in rows]
+        more = f", and {len(named) - _NAMED} more" if len(named) > _NAMED else ""
+        what = f"Run {named[0]}" if len(named) == 1 else f"{len(named)} runs"
+        listed = f": {', '.join(named[:_NAMED])}{more}" if len(named) > 1 else ""
+        return ctx.confirm(f"{what} would be moved to the trash{listed}.", hint="--yes removes it.")
+
+    done = remove_runs(ctx.project, ctx.caller, args.rest, agree, older_than=age, dry=args.dry_run)
     return ctx.said_no() if done is None else tell_removed(ctx, done)
 
 
 def tell_removed(ctx: Context, done: dict[str, Any]) -> int:
-    lines = [
-        f"leftoff: run {run_id} is in the trash. `leftoff undelete {run_id}` brings it back."
-        for run_id in done["removed"]
-    ]
-    return ctx.answer(done, said="\n".join(lines) or None)
+    runs: list[str] = done["removed"]
+    if done["dry_run"]:
+        lines = [f"run {run_id}: would be put into the trash" for run_id in runs]
+        return ctx.answer(
+            done, "\n".join(lines) or None, f"leftoff: {len(runs)} would be put into the trash."
+        )
+    lines = [f"leftoff: run {run} is in the trash. `leftoff undelete {run}` brings it back." for run in runs]
+    return ctx.answer(done, said="\n".join(lines) or "leftoff: no finished run is that old.")
 
 
 def run_undelete(args: Args, ctx: Context) -> int:

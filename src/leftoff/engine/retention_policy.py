@@ -129,10 +129,16 @@ def _count(value: Any, name: str) -> int:
 def _age(value: Any, name: str) -> int | None:
     if value in ("never", -1):
         return None
+    age = age_ms(value)
+    if age is None:
+        raise _wrong(name, f"{name} must be an age, not {value!r}", 'For example: "7d", "12h", or "never".')
+    return age
+
+
+def age_ms(value: Any) -> int | None:
+    """Return the milliseconds that an age such as "7d" stands for; ``None`` if it is none."""
     seconds = amount(value, SECOND_UNITS) if str(value).strip()[-1:].isalpha() else -1
-    if seconds >= 0:
-        return int(seconds * 1000)
-    raise _wrong(name, f"{name} must be an age, not {value!r}", 'For example: "7d", "12h", or "never".')
+    return int(seconds * 1000) if seconds >= 0 else None
 
 
 # -- what follows

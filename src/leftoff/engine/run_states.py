@@ -43,14 +43,15 @@ def refuse_active(view: View, run: int, run_id: str, now: int) -> None:
             )
 
 
-def set_aside(store: SqlStore, row: RunRow, now: int, *, trash: bool) -> None:
-    """Move a run to the trash, or archive it. Raise ``Moved`` if it has changed since ``row`` was read, ``LeaseHeld``
-    if it is being driven."""
+def set_aside(store: SqlStore, *rows: RunRow, now: int, trash: bool) -> None:
+    """Move runs to the trash, or archive them: all or none. Raise ``Moved`` if one has changed since its row was read,
+    ``LeaseHeld`` if one is being driven."""
 
     def work(tx: Tx) -> None:
-        need_unmoved(tx, row)
-        refuse_active(tx, row.run, row.run_id, now)
-        tx.trash(row.run, now) if trash else tx.archive(row.run)
+        for row in sorted(rows, key=lambda row: row.run):  # in one order, or two processes could deadlock
+            need_unmoved(tx, row)
+            refuse_active(tx, row.run, row.run_id, now)
+            tx.trash(row.run, now) if trash else tx.archive(row.run)
 
     store.write(work)
 

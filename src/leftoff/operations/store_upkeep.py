@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from leftoff.clock import iso
@@ -23,6 +23,7 @@ from leftoff.operations.run_reports import record_audit
 from leftoff.operations.runs import info_of, target
 from leftoff.protocols.registry import dialect as dialect_named
 from leftoff.protocols.registry import set_dialect
+from leftoff.store.base import View
 from leftoff.store.rows import RunRow
 
 if TYPE_CHECKING:
@@ -199,7 +200,7 @@ def archive_run(
         was_archived = row.is_archived  # another process may have been faster
         if not was_archived:
             _refuse_unfinished(row)
-            run_states.set_aside(project.store, row, project.now, trash=False)
+            run_states.set_aside(project.store, row, now=project.now, trash=False)
         return info_of(project, row), was_archived
 
     return until_unmoved(work)
@@ -213,33 +214,53 @@ def _refuse_unfinished(row: RunRow) -> None:
         )
 
 
-def remove_run(
-    project: Project, caller: Caller, ref: str | None, agree: Callable[[RunRow], bool]
+def remove_runs(
+    project: Project,
+    caller: Caller,
+    refs: Sequence[str],
+    agree: Callable[[list[RunRow]], bool],
+    *,
+    older_than: int | None = None,
+    dry: bool = False,
 ) -> dict[str, Any] | None:
-    """Move a run to the trash. Return the result as JSON; ``None`` if the user did not agree.
+    """Move runs to the trash, all or none. Return the result as JSON; ``None`` if the user did not agree.
 
-    If the run changes meanwhile, the user is asked again.
+    ``older_than``: in place of ``refs``, all finished runs whose last report is so many milliseconds old. If a run
+    changes meanwhile, the user is asked again.
     """
     any_run = Fit(lambda view, row: True, "could be removed", "could be removed", among=None, by_name=True)
 
-    def work() -> dict[str, Any] | None:
+    def named(ref: str | None) -> RunRow:
         found = target(project, caller, ref, Deciding(caller, project.now, any_run))
-        row = found.row
         if found.version is not None:
+            run_id = found.row.run_id
             raise Usage(
-                f"{ref} is one version of run {row.run_id}; rm removes a whole run.",
-                hint=f"`leftoff rm {row.run_id}` removes all of it.",
+                f"{ref} is one version of run {run_id}; rm removes a whole run.",
+                hint=f"`leftoff rm {run_id}` removes all of it.",
             )
-        project.store.read(lambda view: run_states.refuse_active(view, row.run, row.run_id, project.now))
-        return discard_run(project, row) if agree(row) else None
+        return found.row
+
+    def old(view: View) -> list[RunRow]:
+        rows = [*view.list_runs({}), *view.archived()]
+        return [r for r in rows if r.status not in IN_PROGRESS and project.now - r.updated_at >= older_than]
+
+    def work() -> dict[str, Any] | None:
+        if older_than is None:
+            rows = [*{row.run: row for row in map(named, [*refs] or (None,))}.values()]
+        else:
+            rows = project.store.read(old) if project.store.exists() else []
+        for row in rows:
+            project.store.read(lambda view: run_states.refuse_active(view, row.run, row.run_id, project.now))  # noqa: B023
+        return discard_runs(project, *rows, dry=dry) if dry or not rows or agree(rows) else None
 
     return until_unmoved(work)
 
 
-def discard_run(project: Project, row: RunRow) -> dict[str, Any]:
-    """Move a run to the trash without a question. Its space is freed when the trash is emptied."""
-    run_states.set_aside(project.store, row, project.now, trash=True)
-    return {"removed": [row.run_id], "bytes_freed": 0, "bytes_waiting": 0}
+def discard_runs(project: Project, *rows: RunRow, dry: bool = False) -> dict[str, Any]:
+    """Move runs to the trash without a question. Their space is freed when the trash is emptied."""
+    if rows and not dry:
+        run_states.set_aside(project.store, *rows, now=project.now, trash=True)
+    return {"removed": [row.run_id for row in rows], "bytes_freed": 0, "bytes_waiting": 0, "dry_run": dry}
 
 
 def list_trash(project: Project) -> list[dict[str, Any]]:

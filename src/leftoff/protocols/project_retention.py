@@ -104,7 +104,9 @@ class Retention:
                 by_run.setdefault(removal.row.run, []).append(removal.version.seq)
             else:
                 try:
-                    run_states.set_aside(self.store, removal.row, self.now, trash=removal.action != ARCHIVE)
+                    run_states.set_aside(
+                        self.store, removal.row, now=self.now, trash=removal.action != ARCHIVE
+                    )
                 except NotFound:
                     continue  # it has changed since
                 except LeftoffError as error:  # it is driven
@@ -115,7 +117,7 @@ class Retention:
             done.freed += self.store.prune(run, seqs)
         for row in self._old_archives():
             try:
-                run_states.set_aside(self.store, row, self.now, trash=True)
+                run_states.set_aside(self.store, row, now=self.now, trash=True)
             except LeftoffError:
                 continue  # another process uses it
             done.removed.append(self._old_archive(row))

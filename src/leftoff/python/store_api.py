@@ -280,7 +280,7 @@ class Store:
 
         need_store(self._store, run_id)
         row = self._store.read(lambda view: find_run(view, run_id))
-        set_aside(self._store, row, self._clock.now(), trash=True)
+        set_aside(self._store, row, now=self._clock.now(), trash=True)
 
     def trash(self) -> Sequence[dict[str, Any]]:
         """Return the runs that ``undelete`` brings back, the last one first."""
