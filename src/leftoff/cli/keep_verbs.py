@@ -12,7 +12,6 @@ from leftoff.cli.options import Args, json_or_file, read_text
 from leftoff.cli.screen import Region, terminal_columns
 from leftoff.cli.text import clean, columns
 from leftoff.clock import ago
-from leftoff.engine.retention_policy import age_ms
 from leftoff.engine.run_states import FsckReport
 from leftoff.engine.settings import remembered
 from leftoff.errors import NotFound, Usage
@@ -47,10 +46,8 @@ def run_archive(args: Args, ctx: Context) -> int:
 
 
 def run_rm(args: Args, ctx: Context) -> int:
-    age = age_ms(args.older_than) if args.older_than is not None else None
-    if args.older_than is not None and (age is None or args.rest or ctx.caller.named):
-        wrong = "--older-than takes no RUN." if age is not None else f"{args.older_than} is not an age."
-        raise args.spec.wrong(wrong, "Give RUNs, or an age such as 30d or 12h. ")
+    if args.older_than is not None and (args.rest or ctx.caller.named):
+        raise args.spec.wrong("RUN and --older-than cannot be combined.")
 
     def agree(rows: list[Any]) -> bool:
         named = [f'{row.run_id} ("{clean(row.title or row.workflow)}", {row.status})' for row in rows]
@@ -59,7 +56,9 @@ def run_rm(args: Args, ctx: Context) -> int:
         listed = f": {', '.join(named[:_NAMED])}{more}" if len(named) > 1 else ""
         return ctx.confirm(f"{what} would be moved to the trash{listed}.", hint="--yes removes it.")
 
-    done = remove_runs(ctx.project, ctx.caller, args.rest, agree, older_than=age, dry=args.dry_run)
+    done = remove_runs(
+        ctx.project, ctx.caller, args.rest, agree, older_than=args.older_than, dry=args.dry_run
+    )
     return ctx.said_no() if done is None else tell_removed(ctx, done)
 
 

@@ -13,7 +13,7 @@ from leftoff.engine.find import Deciding, Fit, until_unmoved
 from leftoff.engine.opening import run_by_id
 from leftoff.engine.project import Project, open_store_at
 from leftoff.engine.project_files import ProjectFiles, write_new
-from leftoff.engine.retention_policy import IN_PROGRESS
+from leftoff.engine.retention_policy import IN_PROGRESS, age_ms
 from leftoff.engine.run_info import RunInfo
 from leftoff.engine.run_states import FsckReport, fsck, sweep_store
 from leftoff.engine.settings import Caller
@@ -220,14 +220,17 @@ def remove_runs(
     refs: Sequence[str],
     agree: Callable[[list[RunRow]], bool],
     *,
-    older_than: int | None = None,
+    older_than: str | None = None,
     dry: bool = False,
 ) -> dict[str, Any] | None:
     """Move runs to the trash, all or none. Return the result as JSON; ``None`` if the user did not agree.
 
-    ``older_than``: in place of ``refs``, all finished runs whose last report is so many milliseconds old. If a run
-    changes meanwhile, the user is asked again.
+    ``older_than``: in place of ``refs``, all finished runs whose last report is older than this age. If a run changes
+    meanwhile, the user is asked again.
     """
+    age = age_ms(older_than) if older_than is not None else 0
+    if age is None:
+        raise Usage(f"--older-than must be an age, not {older_than!r}.", hint="For example: 30d or 12h.")
     any_run = Fit(lambda view, row: True, "could be removed", "could be removed", among=None, by_name=True)
 
     def named(ref: str | None) -> RunRow:
@@ -242,7 +245,7 @@ def remove_runs(
 
     def old(view: View) -> list[RunRow]:
         rows = [*view.list_runs({}), *view.archived()]
-        return [r for r in rows if r.status not in IN_PROGRESS and project.now - r.updated_at >= older_than]
+        return [r for r in rows if r.status not in IN_PROGRESS and project.now - r.updated_at >= age]
 
     def work() -> dict[str, Any] | None:
         if older_than is None:
