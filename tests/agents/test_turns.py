@@ -91,6 +91,54 @@ def test_a_commit_closes_a_turn_that_was_cut_off(repository: Path) -> None:
     assert ["completed"] == [run["status"] for run in runs(repository)]
 
 
+def test_a_change_that_was_asked_for_by_something_else_closes_no_turn(repository: Path) -> None:
+    """The file is in no word of what was cut off, and its turn asked for something of its own. Then the user has the
+    rest done."""
+    cut_off(repository)
+    session = goes_on(repository, "other")
+    session.fire("Stop", last_assistant_message="I cannot.")
+    session.fire("UserPromptSubmit", prompt="Fix the typo in the README")
+    session.writes("README.md", "fixed\n")
+    session.fire("Stop", last_assistant_message="Fixed.")
+    session.fire("SessionEnd", reason="exit")
+    assert ["paused"] == [run["status"] for run in runs(repository)]
+    last = goes_on(repository, "last")
+    last.fire("UserPromptSubmit", prompt="Now write b")
+    last.writes("b", "b\n")
+    ends(last, "b is written.")
+    assert ["completed"] == [run["status"] for run in runs(repository)]
+
+
+QUESTIONS = {
+    "Redis or a dict?": "Redis or a dict?",
+    "I looked. **Shall I use Redis?**\n\n1. Redis\n2. a dict": "Shall I use Redis?",
+    "Which store (Redis or a dict)? (I prefer a dict)": "Which store (Redis or a dict)?",
+    "Why did it fail? The port was taken. Fixed.": "",
+    "Done. Is there anything else?": "",
+}
+
+
+@pytest.mark.parametrize("said", QUESTIONS)
+def test_a_turn_that_ends_with_a_question_waits(said: str, repository: Path, living: Living) -> None:
+    """Its session dies: the next one is told what was asked. The answer of the user ends the wait."""
+    living.fire("UserPromptSubmit", prompt="Add a cache")
+    living.fire("Stop", last_assistant_message=said)
+    question = QUESTIONS[said]
+    assert ["waiting" if question else "completed"] == [turn["status"] for turn in turns(repository)]
+    living.kill()
+    told = Session(repository, "other").context("SessionStart", source="startup")
+    if not question:
+        assert told is None
+        return
+    assert told is not None and "Add a cache" in told
+    assert question == turns(repository)[0]["question"]
+    other = goes_on(repository, "third")
+    other.fire("Stop", last_assistant_message=said)
+    other.fire("UserPromptSubmit", prompt="A dict")
+    ends(other, "It is a dict now.")
+    assert ["completed"] == [run["status"] for run in runs(repository)]
+
+
 def test_an_answer_after_an_error_leaves_the_turn_open(repository: Path) -> None:
     """The same session: it says something, and does nothing of what it was asked for."""
     session = Session(repository)
@@ -212,7 +260,7 @@ def test_an_answer_of_gemini_ends_its_turn(repository: Path) -> None:
     """Also one that Gemini CLI had to ask for itself, as the agent said nothing after its tool; and one after an
     interrupt of an earlier turn."""
     session = Gemini(repository)
-    session.asked("Hello")
+    session.asked("Write a")
     session.writes_down(CANCELLED)
     session.stops("[no response text]")
     session.asked("Write a and b")

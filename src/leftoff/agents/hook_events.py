@@ -33,7 +33,7 @@ _LONGEST_PATH = 4096  # of a folder; the system has none that is longer
 _CONTINUE = ("resume", "continue", "reprendre", "/leftoff-resume", "$leftoff-resume")
 # Gemini CLI reports this for an agent that said nothing, and sends this prompt itself after such an answer.
 _NO_TEXT = "[no response text]"
-_NUDGE = "[System: You successfully executed a tool but returned an empty response."
+_NUDGE = "[System: "
 _MARKS = ("<untrusted_context>", "</untrusted_context>")
 _ADDED = ("<hook_context>", "</hook_context>")
 _PATHS = ("file_path", "notebook_path", "absolute_path", "path")

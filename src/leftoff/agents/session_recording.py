@@ -14,10 +14,19 @@ from leftoff.agents.agent_session import AgentSession
 from leftoff.agents.hook_events import HookEvent
 from leftoff.clock import iso
 from leftoff.engine import sessions
-from leftoff.engine.agent_turns import COMPLETED, FAILED, INTERRUPTED, AgentTurn, ListItem, put_list, put_task
+from leftoff.engine.agent_turns import (
+    COMPLETED,
+    FAILED,
+    HEAD,
+    INTERRUPTED,
+    AgentTurn,
+    ListItem,
+    put_list,
+    put_task,
+)
 from leftoff.engine.commit import Seal
 from leftoff.engine.find import OPEN_TURN, SESSION
-from leftoff.engine.git import remember_git
+from leftoff.engine.git import changed_between, remember_git
 from leftoff.engine.run_reader import Reader
 from leftoff.engine.step_lifecycle import steps_in
 from leftoff.engine.tracking import (
@@ -133,11 +142,13 @@ def _changed_files(session: AgentSession, row: RunRow | None) -> _Changed:
 def _prompt(session: AgentSession, event: HookEvent) -> None:
     """Open a turn. What changed in an earlier turn that did not end was the work of that turn.
 
-    A prompt that Gemini CLI wrote itself is part of the turn before, and so is a notification of Claude Code.
+    A prompt that Gemini CLI wrote itself is part of the turn before, and so is a notification of Claude Code. That of a
+    hand-over is leftoff's own, and not stored.
     """
     if event.is_nudge or not session.has_home:
         return
     is_notification = event.prompt.startswith("<task-notification>")
+    handed = event.prompt.startswith(HEAD)
     row, asked, head = session.row, session.fit(event.prompt), session.git_head
     changed = _changed_files(session, row)
     if row is not None and changed.names and row.card.get(OPEN_TURN):
@@ -154,9 +165,10 @@ def _prompt(session: AgentSession, event: HookEvent) -> None:
             return
         if turn.record is None or turn.record.get("status") != COMPLETED:
             turn.changed(changed.names)
-        turn.open(session.who, asked, event.text("transcript_path"), head)
+        turn.open(session.who, asked, event.text("transcript_path"), head, handed)
 
-    opening = None if session.driven else session.opening(" ".join(asked.split())[:_TITLE] or None)
+    title = "" if handed else " ".join(asked.split())[:_TITLE]
+    opening = None if session.driven else session.opening(title or None)
     sessions.report_session(session.project, session.who, make, opening, changed.blobs)
 
 
@@ -202,6 +214,7 @@ def _end_turn(
     if row is None:
         return
     changed, words, head = _changed_files(session, row), session.fit(said), session.git_head
+    committed = _committed(session, row, head)
     if changed.names or error is not None:
         _begin_work(session)
 
@@ -211,17 +224,27 @@ def _end_turn(
         changed.put(session, tx, row, changes)
         if error is not None:
             changes.put("error", _ERROR, error)
-        turn.changed(changed.names)
+        turn.changed([*changed.names, *committed])
         if busy:
             turn.say(words)
         else:
-            turn.end(status, words, error, head)
+            turn.end(status, words, error)
         if is_quiet and not changed.names and error is None:
             return None
         remember_git(head, row, changes)
         return seal
 
     _commit(session, make, blobs=changed.blobs, what="end")
+
+
+def _committed(session: AgentSession, row: RunRow, head: str | None) -> list[str]:
+    """Return the files that were committed since the open turn began. ``head``: the commit that is checked out."""
+    store, key = session.project.store, row.card.get(OPEN_TURN)
+    turn = (
+        store.read(lambda view: Reader(store, view, row.run, row.run_id).value("turn", key)) if key else None
+    )
+    began = turn.plain.get("git_head") if turn is not None and isinstance(turn.plain, dict) else None
+    return changed_between(session.project.folder, began, head) if began and head != began else []
 
 
 def _failed(session: AgentSession, failures: list[tuple[str, str]]) -> None:

@@ -1,8 +1,11 @@
 """Turns of a session: what the user asked, what the agent did, where it stopped, and which files changed.
 
-A prompt opens a turn. It ends well, or with an error of the agent's service, or is interrupted. If its session dies, it
-stays open. Each turn is a record of the run. The run's own record names the last one while there is something to
-continue (`open_turn`): the last turn did not end well, or an earlier one did not and nothing was done since.
+A prompt opens a turn. It ends well, or with a question to the user, or with an error of the agent's service, or is
+interrupted. If its session dies, it stays open. Each turn is a record of the run. The run's own record names the last
+one while there is something to continue (`open_turn`).
+
+A turn that was cut off stays open until a later turn ends well and changed something that it asked for, a todo list
+says that all is done, or a person closes it. A turn that ended with a question is open until the user answers.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from leftoff.clock import iso
 from leftoff.engine.commit import Terms, report_in
 from leftoff.engine.file_state import look_at_files
-from leftoff.engine.find import OPEN_TURN, SESSION, has_open_step, is_spent
+from leftoff.engine.find import OPEN_TURN, QUESTION, SESSION, has_open_step, is_spent
 from leftoff.engine.git import uncommitted
 from leftoff.engine.lease import epoch_of
 from leftoff.engine.lease import state as lease_state
@@ -35,8 +38,13 @@ if TYPE_CHECKING:
     from leftoff.engine.sessions import Who
 
 RUNNING, COMPLETED, FAILED, INTERRUPTED = "running", "completed", "failed", "interrupted"
+WAITING = "waiting"  # the agent asked the user something
+HANDED_OVER = "handed_over"  # in a turn: leftoff wrote its prompt, to hand the run over
+CLOSED_BY = "closed_by"  # in a turn that did not end well: the later turn that did what was left of it
+HEAD = "You continue unfinished work: leftoff run "  # the first words of a brief, also where it is a prompt
 _MOST_FILES = 200  # names that are stored of a turn; the rest are counted
 _MOST_FAILURES = 20
+_MOST_OPEN = 50  # open turns that are looked at
 _LAST = "\U0010ffff"  # after every key
 
 
@@ -63,20 +71,24 @@ class AgentTurn:
         """The key of the first turn that is open, which a new turn continues; empty if there is none."""
         return (self.record or {}).get("continues") or self.key
 
-    def open(self, who: Who, prompt: str, transcript: str = "", git_head: str | None = None) -> None:
+    def open(
+        self, who: Who, prompt: str, transcript: str = "", git_head: str | None = None, handed: bool = False
+    ) -> None:
         """Begin the next turn. One that has not ended was interrupted. ``transcript``: the file in which the agent
-        writes what it says, if that is known. ``git_head``: the commit that is checked out."""
+        writes what it says, if that is known. ``git_head``: the commit that is checked out. ``handed``: leftoff wrote
+        the prompt, to hand the run over."""
         self.end(INTERRUPTED)
         first = self.first
         self.key = next_key(self._reader.view, self._row.run)
         self.record = {
-            "prompt": prompt,
+            "prompt": "" if handed else prompt,
             "status": RUNNING,
             "agent": who.agent,
             "session": who.session,
             "started_at": iso(self._at),
             "seq": self._row.seq + 1,
             **({"continues": first} if first else {}),
+            **({HANDED_OVER: True} if handed else {}),
         }
         if transcript:
             self.record["transcript"] = transcript
@@ -84,34 +96,73 @@ class AgentTurn:
             self.record["git_head"] = git_head
         self._changes.put("turn", self.key, self.record)
         self._changes.put("run", OPEN_TURN, self.key)
+        self._ask("")
 
     def end(
-        self, status: str, said: str = "", error: dict[str, Any] | None = None, git_head: str | None = None
+        self, status: str, said: str = "", error: dict[str, Any] | None = None, killed: bool = False
     ) -> None:
-        """End the turn, unless it has ended. The run has something to continue if the turn did not end well, or if it
-        continued one that did not and nothing was done. ``git_head``: the commit that is checked out; another one than
-        at the start of the turn is something done."""
+        """End the turn, unless it has ended. ``killed``: its process is gone, since the last commit at the latest."""
         if self.record is None or not self.is_running:
             return
-        self.record.update(status=status, ended_at=iso(self._at))
-        if said:
-            self.record["said"] = said
-        if error is not None:
-            self.record["error"] = error
-        committed = git_head is not None and git_head != self.record.get("git_head")
-        if status == COMPLETED and (self.record.get("files") or committed or self._is_listed_as_done()):
+        question = question_at_end(said) if status == COMPLETED else ""
+        status = WAITING if question else status
+        self.record.update(status=status, ended_at=iso(self._row.updated_at if killed else self._at))
+        given = {"said": said, "error": error, "question": question, "killed": killed}
+        self.record.update({key: value for key, value in given.items() if value})
+        self._ask(question)
+        if status in (COMPLETED, WAITING):
+            first = self._close_earlier()
             self.record.pop("continues", None)
+            if first:
+                self.record["continues"] = first
         self._changes.put("turn", self.key, self.record)
         if status == COMPLETED and "continues" not in self.record:
             self._changes.delete("run", OPEN_TURN)
 
-    def _is_listed_as_done(self) -> bool:
-        """Whether the todo list changed since the first turn that is open began, and no entry of it is open."""
+    def _ask(self, question: str) -> None:
+        """Put into the run's own record what the agent asks the user, so that listings can show it."""
+        if question:
+            self._changes.put("run", QUESTION, question)
+        elif self._row.card.get(QUESTION):
+            self._changes.delete("run", QUESTION)
+
+    def _close_earlier(self) -> str:
+        """Close the earlier turns of which this one did what was left. Return the first that is still open."""
+        first = (self.record or {}).get("continues") or ""
+        if not first.isdigit():
+            return ""
+        open_keys, done = [], self._is_listed_as_done(first)
+        for number in range(max(int(first), int(self.key) - _MOST_OPEN), int(self.key)):
+            key = f"{number:06d}"
+            value = self._reader.value("turn", key)
+            turn = value.plain if value is not None else None
+            if not isinstance(turn, dict) or turn.get("status") == COMPLETED or CLOSED_BY in turn:
+                continue
+            if done or self._settles(turn):
+                self._changes.put("turn", key, {**turn, CLOSED_BY: self.key})
+            else:
+                open_keys.append(key)
+        return next(iter(open_keys), "")
+
+    def _settles(self, turn: dict[str, Any]) -> bool:
+        """Return whether this turn answered an earlier one, or changed something that the earlier one asked for."""
         assert self.record is not None
+        prompt = self.record.get("prompt") or ""
+        continues = self.record.get(HANDED_OVER) is True or asks_to_go_on(prompt)
+        files, known = self.record.get("files") or [], turn.get("files") or ()
+        if turn.get("status") == WAITING and not continues:
+            return True
+        if turn.get(HANDED_OVER) is True or asks_to_go_on(turn.get("prompt") or ""):
+            return bool(files)  # it asked for what the turn before it had asked for
+        asked = _words(turn.get("prompt") or "")
+        return bool(files) and (continues or any(path in known or _is_named(path, asked) for path in files))
+
+    def _is_listed_as_done(self, first: str) -> bool:
+        """Return whether the todo list changed since that turn began, and no entry of it is open."""
         if has_open_step(self._row) or not sum(counts_of(self._row.counts).values()):
             return False
-        first = self._reader.value("turn", self.record.get("continues") or "")
-        began = first.plain.get("seq") if first is not None and isinstance(first.plain, dict) else None
+        value = self._reader.value("turn", first)
+        began = value.plain.get("seq") if value is not None and isinstance(value.plain, dict) else None
         steps = self._reader.view.records(self._row.run, "step")
         return isinstance(began, int) and any(step.seq > began for step in steps)
 
@@ -154,8 +205,85 @@ def next_key(view: View, run: int) -> str:
 
 def close_turn(row: RunRow, changes: ChangeSet) -> None:
     """Put into a change set that no turn of the run is open."""
-    if row.card.get(OPEN_TURN):
-        changes.delete("run", OPEN_TURN)
+    for key in (OPEN_TURN, QUESTION):
+        if row.card.get(key):
+            changes.delete("run", key)
+
+
+# -- what prompts and answers mean
+
+# What a user says to have the same work continued, at the beginning of a prompt or anywhere in it.
+_GO_ON = (
+    *(
+        "resume",
+        "continue",
+        "reprendre",
+        "go on",
+        "carry on",
+        "keep going",
+        "go ahead",
+        "proceed",
+        "try again",
+    ),
+    *("finish it", "finish the", "leftoff resume"),
+)
+_THE_REST = ("what is left", "where you left off", "where it stopped", "the rest")
+_POLITE = ("please", "ok", "okay", "yes", "and", "now", "then", "so")
+_COURTESIES = (
+    "anything else",
+    "else i can",
+    "can i help",
+    "may i help",
+    "what would you like",
+    "can i do for",
+)
+_SHORT = 160  # characters of a prompt that may only ask to continue
+_STEM = 4  # letters by which a word of a prompt and one of a path are the same
+_COMMON = ("src", "lib")
+
+
+def asks_to_go_on(prompt: str) -> bool:
+    """Return whether a prompt asks to continue the same work, and for nothing new."""
+    words = _spaced(prompt).split() if len(prompt) <= _SHORT else []
+    while words and words[0] in _POLITE:
+        del words[0]
+    text = " ".join(words)
+    return text.startswith(_GO_ON) or any(phrase in text for phrase in _THE_REST)
+
+
+def _spaced(text: str) -> str:
+    return "".join(char if char.isalnum() else " " for char in text.lower())
+
+
+def _words(text: str) -> set[str]:
+    return set(_spaced(text).split())
+
+
+def _is_named(path: str, asked: set[str]) -> bool:
+    """Return whether a prompt, of which these are the words, names a file: by a word of its path or a similar one."""
+    parts = [part for part in _words(path.rpartition(".")[0] or path) if part not in _COMMON]
+    stems = {word[:_STEM] for word in asked if len(word) >= _STEM}
+    return any(part in asked or (len(part) >= _STEM and part[:_STEM] in stems) for part in parts)
+
+
+def question_at_end(said: str) -> str:
+    """Return the question that an answer ends with; empty if it ends otherwise, or only offers help. A list of options
+    may follow it."""
+    lines = [line.strip() for line in said.splitlines() if line.strip(" *_`>#")]
+    while len(lines) > 1 and (lines[-1][0] in "-*•" or lines[-1][1:2] in (".", ")")):
+        del lines[-1]
+    last = lines[-1].strip(" *_`>\"'”’)") if lines else ""
+    head, opened, _ = last.rpartition(" (")
+    question = last_question(last if last.endswith("?") else head.strip() if opened else "")
+    return "" if any(words in question.lower() for words in _COURTESIES) else question
+
+
+def last_question(said: str) -> str:
+    """Return the last sentence of a text that is a question; empty if there is none."""
+    text = " ".join(said.split()) + " "
+    end = max(text.rfind(mark) for mark in ("? ", "?* ", "?` ", "?) ", '?" '))
+    start = max(text.rfind(mark, 0, max(end, 0)) for mark in (". ", "! ", "? "))
+    return text[start + 2 if start >= 0 else 0 : end + 1].strip(" *_`") if end >= 0 else ""
 
 
 def close_cut_off(store: SqlStore, tx: Tx, row: RunRow, changes: ChangeSet, at: int) -> None:

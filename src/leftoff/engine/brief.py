@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from leftoff.clock import by_time, iso
+from leftoff.engine.agent_turns import CLOSED_BY, WAITING
 from leftoff.engine.approvals import how
 from leftoff.engine.file_state import look_at_files
 from leftoff.engine.find import OPEN_TURN
@@ -361,6 +362,8 @@ def _outcome(turn: dict[str, Any], health: str) -> str:
     if status == "failed" or error:
         why = error.get("message") or error.get("type") if isinstance(error, dict) else None
         return f"ended in an error: {quoted(why, 200)}" if why else "ended in an error"
+    if status == WAITING:
+        return f"asked the user, and was not answered: {quoted(turn.get('question') or '')}"
     if status == "interrupted":
         return "was cut off"
     return "is not over" if health in _WORKING else "was cut off: its session is gone"
@@ -396,7 +399,7 @@ def _left(turns: list[dict[str, Any]], records: dict[str, Any]) -> list[str]:
     key, out = records.get("run", {}).get(OPEN_TURN), list[str]()
     first = turns[-1].get("continues") or key if turns else key
     for turn in reversed(turns if key else []):
-        if turn.get("status") != "completed":
+        if turn.get("status") not in ("completed", WAITING) and CLOSED_BY not in turn:
             out.append(f"- what turn {turn['number']} was asked: {quoted(turn.get('prompt') or '', 1200)}")
         if turn["number"] == str(first).lstrip("0") or len(out) == _LEFT:
             break

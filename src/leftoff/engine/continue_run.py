@@ -243,10 +243,10 @@ def put_back_open_steps(reader: Reader, changes: ChangeSet, at: int) -> None:
 
 
 def cut_turn(reader: Reader, changes: ChangeSet, at: int) -> None:
-    """Whoever was at work on a turn is not any more: it was cut off."""
+    """Put into a change set that the open turn was cut off: the process that worked on it is gone."""
     row = reader.view.run_row(reader.run)
     if row is not None and row.card.get(OPEN_TURN):
-        AgentTurn(reader, row, changes, at).end(INTERRUPTED)
+        AgentTurn(reader, row, changes, at).end(INTERRUPTED, killed=True)
 
 
 def continue_run(

@@ -44,6 +44,7 @@ if TYPE_CHECKING:  # the caller looks up its session in modules that import this
 TRIES = 10  # a run that moves more often than that is being worked on
 SESSION = "session"  # the workflow of the run that an agent's session gets by itself
 OPEN_TURN = "open_turn"  # in a run's own record: its last turn, until that has ended well
+QUESTION = "question"  # in a run's own record: what the agent asked the user at the end of its last turn
 REPORTS, READS, RESUMES = "reports", "reads", "resumes"
 _SHOWN = 6
 _BY_ID = "A decision is never guessed: name the run by its id."

@@ -368,6 +368,17 @@ def dirty_paths(project: str) -> list[str] | None:
     return uncommitted(project, GIT_S) if git_head(project) is not None else None
 
 
+def changed_between(project: str, old: object, new: object) -> list[str]:
+    """Return the files of the project in which two commits differ; none if git cannot tell."""
+    if not (is_commit(old) and is_commit(new)):
+        return []
+    words = ("diff", "--name-only", "-z", "--no-renames", "--relative", str(old), str(new))
+    try:
+        return [os.fsdecode(name) for name in _git(project, *words, seconds=GIT_S).split(b"\0") if name]
+    except (OSError, StoreUnavailable):
+        return []
+
+
 def uncommitted(project: str, seconds: float) -> list[str] | None:
     """Return what git calls dirty, also before the first commit. ``seconds``: how long git may take."""
     top = _top(project)
