@@ -18,7 +18,7 @@ from leftoff.engine.judge import judge_run
 from leftoff.engine.opening import Opening, start_new_run
 from leftoff.engine.project import Project, open_store_at
 from leftoff.engine.resume_answers import ResumeRequest
-from leftoff.engine.settings import Capture, load
+from leftoff.engine.settings import FileSettings, load
 from leftoff.engine.tracking import FileTracker, Workspace
 from leftoff.model.changes import ChangeSet
 from leftoff.store.base import SqlStore, Tx, View
@@ -43,7 +43,7 @@ def recorded(folder: Path, outputs: dict[str, list[str]]) -> SqlStore:
     store = open_store_at(str(folder / ".leftoff"))
     start_new_run(store, Opening("many", run_id=RUN, steps=list(outputs)), SYSTEM.now())
     settings = load(str(folder))
-    nothing = Capture(git=False, max_file=-1, max_total=0)  # files are hashed, and not copied
+    nothing = FileSettings(git=False, max_file=-1, max_total=0)  # files are hashed, and not copied
     tracker = FileTracker(Workspace(store, str(folder), settings.redactor(), nothing, SYSTEM.now()))
     tracker.limit()
 

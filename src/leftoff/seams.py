@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-#: store, project, settings, clock, say: the same store, in step with the files of the protocol in `[mirror]`
+#: store, project, settings, clock, say: the same store, in step with the files of the protocol in `[protocol]`
 follow: Callable[..., Any]
 #: project, the store's folder: hook events that wait in the spool are recorded
 drain_before_reading: Callable[..., None]

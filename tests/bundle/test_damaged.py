@@ -25,7 +25,7 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 def rejected(folder: Path, content: bytes) -> dict[str, Any]:
     """Import these bytes as a bundle, which fails; return what is said of them."""
     (folder / "bad.leftoff").write_bytes(content)
-    done = call("import", "bad.leftoff", "--dialect", "leftoff", "--json", cwd=folder)
+    done = call("import", "bad.leftoff", "--protocol", "leftoff", "--json", cwd=folder)
     assert (4, []) == (done.code, done.json["imported"]), done
     assert not (folder / ".leftoff").exists()
     (entry,) = done.json["rejected"]

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from tests.cli.command import call, succeed
-from tests.dialects.examples import CLAUDE
-from tests.dialects.files import CLAUDE_FILE, put
+from tests.protocols.examples import CLAUDE
+from tests.protocols.files import CLAUDE_FILE, put
 
 STATE = {
     "project_name": "dark_mode",
@@ -96,7 +96,7 @@ def test_list_is_one_row_each(project: Path) -> None:
 def test_the_path_that_is_printed_is_the_files(project: Path, mirrored: bool) -> None:
     """Whatever the type is called, and where the protocol puts it: `failed/`, or nowhere once it succeeded."""
     if mirrored:
-        succeed("init", "--dialect", "claude", cwd=project)
+        succeed("init", "--protocol", "claude-checkpoints", cwd=project)
     odd = succeed("compat", "save-checkpoint", "../../x", '{"project_name": "p"}', cwd=project).out.strip()
     assert odd.startswith(".claude/checkpoints/x_p_")
     assert Path(odd).stem == json.loads((project / odd).read_text())["checkpoint_id"]

@@ -126,10 +126,10 @@ def test_the_store_itself_is_no_bundle(bundle: Path, there: Path) -> None:
 
 
 def test_a_bundle_is_no_document(bundle: Path, there: Path) -> None:
-    """A file that is said to be of another dialect is read as that, and rejected where it is not."""
-    result = call("import", str(bundle), "--dialect", "bmad", "--json", cwd=there)
+    """A file that is said to be of another protocol is read as that, and rejected where it is not."""
+    result = call("import", str(bundle), "--protocol", "bmad", "--json", cwd=there)
     assert (4, ["invalid"]) == (result.code, [entry["code"] for entry in result.json["rejected"]])
-    succeed("import", str(bundle), "--dialect", "leftoff", cwd=there)
+    succeed("import", str(bundle), "--protocol", "leftoff", cwd=there)
 
 
 @pytest.mark.parametrize("report", ["beat", "save"])

@@ -45,14 +45,14 @@ def test_what_it_suggests_works(project: Path) -> None:
 
 
 def test_elsewhere(project: Path) -> None:
-    """--project and --store say where; a missing project is wrong usage, an unknown dialect too."""
+    """--project and --store say where; a missing project is wrong usage, an unknown protocol too."""
     (project / "site").mkdir()
     succeed("init", "--project", "site", cwd=project)
     assert (project / "site" / ".leftoff" / "store.db").exists()
     succeed("init", "--store", "deep/er/store", cwd=project)
     assert (project / "deep" / "er" / "store" / "store.db").exists()
     assert 2 == call("init", "--project", "missing", cwd=project).code
-    assert 2 == call("init", "--dialect", "klingon", cwd=project).code
+    assert 2 == call("init", "--protocol", "klingon", cwd=project).code
     assert 2 == call("init", "here", cwd=project).code
 
 
@@ -61,13 +61,18 @@ def test_the_scripts_of_a_protocol(project: Path) -> None:
     own = project / ".claude/utils/load-checkpoint.sh"
     own.parent.mkdir(parents=True)
     own.write_text("mine")
-    done = succeed("init", "--dialect", "claude", "--utils", "--json", cwd=project).json
+    done = succeed("init", "--protocol", "claude-checkpoints", "--utils", "--json", cwd=project).json
     assert 4 == len(done["written"]) and "mine" == own.read_text()
     script = project / ".claude/utils/save-checkpoint.sh"
     assert 0o755 == stat.S_IMODE(script.stat().st_mode)
     assert script.read_text().endswith('exec leftoff compat save-checkpoint "$@"\n')
-    assert [] == succeed("init", "--dialect", "claude", "--utils", "--json", cwd=project).json["written"]
-    for words in (("--utils",), ("--dialect", "bmad", "--utils")):
+    assert (
+        []
+        == succeed("init", "--protocol", "claude-checkpoints", "--utils", "--json", cwd=project).json[
+            "written"
+        ]
+    )
+    for words in (("--utils",), ("--protocol", "bmad", "--utils")):
         other = project / words[-2] if len(words) > 1 else project / "other"
         other.mkdir()
         (other / ".leftoff").mkdir()

@@ -11,7 +11,7 @@ from leftoff.agents.mcp_tools import Tools
 from leftoff.errors import NotFound
 from tests.cli.command import call, succeed
 
-IMPORT = "leftoff import . --dialect dotagent"
+IMPORT = "leftoff import . --protocol dotagent"
 
 
 @pytest.mark.parametrize(

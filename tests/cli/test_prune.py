@@ -89,10 +89,10 @@ def worked(project: Path, *runs: str) -> None:
         succeed("finish", "--run", run, cwd=project)
 
 
-@pytest.mark.parametrize("dialect", ["", '[mirror]\ndialect = "bmad"\n'], ids=["trash", "archive"])
-def test_a_prune_never_takes_space(project: Path, dialect: str) -> None:
+@pytest.mark.parametrize("protocol", ["", '[protocol]\nname = "bmad"\n'], ids=["trash", "archive"])
+def test_a_prune_never_takes_space(project: Path, protocol: str) -> None:
     """Runs that the rules let go stay where they are, marked: nothing is copied, and what is freed is measured."""
-    settings(project, f'[retention]\nauto = false\ncompleted = "0d"\n{dialect}')
+    settings(project, f'[retention]\nauto = false\ncompleted = "0d"\n{protocol}')
     worked(project, "a", "b", "c")
     before = taken(project)
     done = pruned(project)
@@ -156,8 +156,8 @@ def test_wrong_rules_are_told(project: Path) -> None:
         ('[retention]\ncompleted = "soon"\n', "soon"),
         ('[retention]\nmax_size = "big"\n', "big"),
         ("[retention]\nauto = 1\n", "auto"),
-        ("[mirror]\nx = 1\n", "[mirror]"),
-        ('[mirror]\ndialect = "klingon"\n', "klingon"),
+        ("[protocol]\nx = 1\n", "[protocol]"),
+        ('[protocol]\nname = "klingon"\n', "klingon"),
     ):
         settings(project, text)
         result = call("prune", cwd=project)

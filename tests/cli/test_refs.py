@@ -96,7 +96,7 @@ def test_an_archived_run_comes_back_only_for_what_is_there(project: Path) -> Non
 
 def test_a_phase_of_dotagent_is_approved(project: Path) -> None:
     """`approve RUN PHASE` records it as the protocol does; the phase itself stays as it is."""
-    succeed("init", "--dialect", "dotagent", cwd=project)
+    succeed("init", "--protocol", "dotagent", cwd=project)
     run = succeed("start", "dotagent", cwd=project).out.strip()
     succeed("approve", run, "REQUIREMENTS", "--note", "fine", cwd=project)
     assert "already" in succeed("approve", run, "REQUIREMENTS", cwd=project).err

@@ -72,7 +72,7 @@ def test_its_form_is_the_protocols(tmp_path: Path) -> None:
 
 def test_phases_where_the_protocol_counts_them(tmp_path: Path) -> None:
     """A project that follows claude: `Phase 2 of 4 completed`, `Continue from Phase 3`, and its name for the file."""
-    succeed("init", "--dialect", "claude", cwd=tmp_path)
+    succeed("init", "--protocol", "claude-checkpoints", cwd=tmp_path)
     run = failed(tmp_path, "--title", "Release 1.4")
     assert re.fullmatch(r"release_release_1_4_\d{8}_\d{6}", run)
     assert (tmp_path / f".claude/checkpoints/failed/{run}.json").exists()

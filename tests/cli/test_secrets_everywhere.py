@@ -24,7 +24,7 @@ SECRET = "nothing-that-looks-like-one"
 STEP = {"LEFTOFF_SECRETS": "WORKFLOW_SECRET", "WORKFLOW_SECRET": SECRET}  # what a step's process is given
 VALUE = {"deep": [f"a {SECRET} b"], f"key {SECRET}": 1}
 # which projects: of no protocol, and of each
-DIALECTS = (
+PROTOCOLS = (
     "",
     "sitebuilder",
     *(pytest.param(name, marks=pytest.mark.crash_full) for name in ("bmad", "crunch", "dotagent", "claude")),
@@ -80,11 +80,11 @@ def mine(folder: Path) -> str:
     return "mine.txt"
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
-def test_the_command(work: Path, dialect: str) -> None:
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_the_command(work: Path, protocol: str) -> None:
     """Every word that a step may give."""
-    if dialect:
-        succeed("init", "--dialect", dialect, cwd=work)
+    if protocol:
+        succeed("init", "--protocol", protocol, cwd=work)
     file, value = mine(work), json.dumps(VALUE)
     start = ["start", "w", "--title", f"T {SECRET}", "--steps", "a,b", "--var", f"w={SECRET}"]
     succeed(*start, "--agent", f"me {SECRET}", cwd=work, **STEP)

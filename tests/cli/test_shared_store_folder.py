@@ -31,7 +31,7 @@ def test_a_store_in_a_folder_that_others_use(tmp_path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("mine")
         os.utime(path, (1, 1))
-    (tmp_path / "leftoff.toml").write_text('store = "."\n[mirror]\ndialect = "dotagent"\n')
+    (tmp_path / "leftoff.toml").write_text('store = "."\n[protocol]\nname = "dotagent"\n')
     succeed("start", "dotagent", "--run-id", "s", cwd=tmp_path)
     event = {"session_id": "s", "cwd": str(tmp_path), "source": "startup", "prompt": "go on"}
     for name in ("SessionStart", "UserPromptSubmit", "Stop"):

@@ -32,8 +32,8 @@ def test_files_are_remembered_in_one_commit(tmp_path: Path) -> None:
 
 
 def test_large_and_secret_files_are_only_hashed(tmp_path: Path) -> None:
-    """Over [capture] max_file, and where they hold secrets, no copy is kept."""
-    (tmp_path / "leftoff.toml").write_text('[capture]\nmax_file = "10 B"\n')
+    """Over [files] max_file, and where they hold secrets, no copy is kept."""
+    (tmp_path / "leftoff.toml").write_text('[files]\nmax_file = "10 B"\n')
     started(tmp_path)
     (tmp_path / "large").write_text("x" * 11)
     (tmp_path / "small").write_text("x" * 10)
@@ -101,8 +101,8 @@ def test_unchanged_is_no_new_version(tmp_path: Path) -> None:
 
 
 def test_all_files_together_have_a_limit(tmp_path: Path) -> None:
-    """Over [capture] max_total files are hashed, not copied; one that is tracked again does not count twice."""
-    (tmp_path / "leftoff.toml").write_text('[capture]\nmax_total = "15 B"\n')
+    """Over [files] max_total files are hashed, not copied; one that is tracked again does not count twice."""
+    (tmp_path / "leftoff.toml").write_text('[files]\nmax_total = "15 B"\n')
     started(tmp_path)
     for name in ("a", "b"):
         (tmp_path / name).write_text("x" * 10)

@@ -133,7 +133,7 @@ def test_what_stays_inside_needs_no_trust(project: Path, own_folder: Path) -> No
     """A store, a mirror and an issue's file in the project are used without a word."""
     (project / "issue.json").write_text('{"title": "T"}')
     inside = 'store = "state"\n[issues]\nfile = "issue.json"\n'
-    settings(project, f'{inside}[mirror]\ndialect = "claude"\n')
+    settings(project, f'{inside}[protocol]\nname = "claude-checkpoints"\n')
     done = succeed("start", "w", "--issue", "5", cwd=project)
     assert "trust" not in done.err
     assert (project / "state/store.db").exists()

@@ -21,7 +21,7 @@ from leftoff.operations.runs import info_of
 from leftoff.operations.supervision import Supervision
 from tests.cli.command import call, succeed
 from tests.cli.terminal import Terminal
-from tests.dialects.examples import SITEBUILDER
+from tests.protocols.examples import SITEBUILDER
 
 FLOW = "name: flow\nsteps:\n  - id: one\n    run: touch one\n  - id: two\n    run: test -f go && touch two\n"
 UNTRUSTED = "definition.untrusted"
@@ -267,7 +267,7 @@ def test_no_document_writes_what_is_executed(tmp_path: Path) -> None:
     document = json.loads(json.dumps(SITEBUILDER["schema"]))
     document["context"] = {"definition": {"path": "x.yaml", "digest": "sha256:0", "text": FLOW}, "other": 1}
     (tmp_path / "T060.json").write_text(json.dumps(document))
-    done = call("import", "T060.json", "--dialect", "sitebuilder", "--json", cwd=tmp_path)
+    done = call("import", "T060.json", "--protocol", "sitebuilder", "--json", cwd=tmp_path)
     (run,) = [entry["run_id"] for entry in done.json["imported"]]
     context = succeed("show", run, "--json", cwd=tmp_path).json["records"]["context"]
     assert "definition" not in context and 1 == context["other"]
@@ -275,7 +275,7 @@ def test_no_document_writes_what_is_executed(tmp_path: Path) -> None:
 
 def test_no_file_of_a_protocol_decides_an_approval(project: Path) -> None:
     """A step that waits for a person still does, whatever its mirrored file says; the rest is taken in."""
-    succeed("init", "--dialect", "sitebuilder", cwd=project)
+    succeed("init", "--protocol", "sitebuilder", cwd=project)
     succeed("start", "migration", "--task", "T1", "--agent", "Riley", "--steps", "a,gate", cwd=project)
     run = succeed("ls", "--json", cwd=project).json["runs"][0]["run_id"]
     succeed("put", "step", "gate", '{"status":"waiting","kind":"approval"}', cwd=project)

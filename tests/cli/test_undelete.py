@@ -41,7 +41,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Hands:
 def failed(project: Path) -> Path:
     """A run that failed, with 5 MB that cannot be packed, in a project that removes such runs; and another run."""
     (project / "leftoff.toml").write_text(
-        '[retention]\nauto = true\nfailed = "30d"\n[mirror]\ndialect = "bmad"\n'
+        '[retention]\nauto = true\nfailed = "30d"\n[protocol]\nname = "bmad"\n'
     )
     succeed("start", "w", "--run-id", "other", cwd=project)
     succeed("start", "w", "--run-id", "r", "--var", "x=1", "--steps", "a,b", cwd=project)
@@ -239,7 +239,7 @@ def test_archives_lie_there_too(project: Path) -> None:
 
 def test_several_of_one_name(project: Path, clock: Hands) -> None:
     """A workflow's name will do where only one run of it lies there; else they are listed, and nothing is changed."""
-    (project / "leftoff.toml").write_text('[mirror]\ndialect = "bmad"\n[retention]\nfailed = "0s"\n')
+    (project / "leftoff.toml").write_text('[protocol]\nname = "bmad"\n[retention]\nfailed = "0s"\n')
     for name in ("a", "b"):
         succeed("start", f"w{name}", "--run-id", name, "--title", "Same", cwd=project)
         succeed("finish", "--status", "failed", "--run", name, cwd=project)

@@ -227,7 +227,7 @@ def test_everything_in_the_store_is_its_owners(tmp_path: Path) -> None:
     (tmp_path / "big").write_bytes(os.urandom(2_000_000))
     before = os.umask(0)
     try:
-        succeed("init", "--dialect", "bmad", cwd=tmp_path)
+        succeed("init", "--protocol", "bmad", cwd=tmp_path)
         succeed("start", "x", cwd=tmp_path)
         succeed("artifact", "big", cwd=tmp_path)
         succeed("supervise", "--once", cwd=tmp_path)

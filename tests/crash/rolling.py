@@ -50,7 +50,7 @@ class Situation:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         repository(folder, clean="committed\n", **{"small": "1\n"})
-        (folder / "leftoff.toml").write_text("[capture]\ngit = true\n")
+        (folder / "leftoff.toml").write_text("[files]\ngit = true\n")
         (folder / ".gitignore").write_text("ignored/\n")
         git(folder, "add", "-A")
         git(folder, "commit", "-qm", "settings")

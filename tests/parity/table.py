@@ -77,7 +77,7 @@ CASES = (
     Case(
         "step done, dirty files captured",
         (AB, write("dirty", "1"), step("done")),
-        toml="[capture]\ngit = true\n",
+        toml="[files]\ngit = true\n",
         git=True,
     ),
     Case("step done in git", (AB, COMMIT, step("done")), git=True),
@@ -183,7 +183,7 @@ CASES = (
     Case(
         "save, dirty files captured",
         (AB, write("dirty", "1"), op("save")),
-        toml="[capture]\ngit = true\n",
+        toml="[files]\ngit = true\n",
         git=True,
     ),
     Case("beat", (AB, op("beat"))),

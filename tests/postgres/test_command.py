@@ -141,7 +141,7 @@ get knowledge/k w-1 --json
 handover w-1 --to codex --json
 finish w-1 --summary fine --json
 supervise --once --json
-dialects --json
+protocols --json
 trust --list
 completion bash
 compat

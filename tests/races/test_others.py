@@ -39,7 +39,7 @@ def seam(monkeypatch: pytest.MonkeyPatch) -> Seam:
 def failed(project: Path) -> Path:
     """A run that failed, in a project that removes such runs at once."""
     (project / "leftoff.toml").write_text(
-        '[mirror]\ndialect = "bmad"\n[retention]\nfailed = "0s"\nauto = false\n'
+        '[protocol]\nname = "bmad"\n[retention]\nfailed = "0s"\nauto = false\n'
     )
     succeed("start", "w", "--run-id", "r", cwd=project)
     succeed("finish", "--status", "failed", cwd=project)

@@ -16,8 +16,8 @@ from leftoff.operations.run_lifecycle import Start, start_or_continue
 from leftoff.operations.run_reports import set_variables
 from leftoff.operations.runs import target
 from tests.cli.command import succeed
-from tests.dialects.test_resume import workflow
-from tests.dialects.test_start_resume import follow
+from tests.protocols.test_resume import workflow
+from tests.protocols.test_start_resume import follow
 from tests.races.between import Seam, here, note, notes
 from tests.resuming import resume
 from tests.seams import SEAMS

@@ -25,18 +25,18 @@ interval = "10s"
 quiet = "5m"
 stalled = 900
 
-[capture]
+[files]
 max_file = "2 MiB"
 max_total = "500 KB"
 
 [run]
-grace = "1m"
+stop_timeout = "1m"
 
 [retention]
 auto = true
 
-[mirror]
-dialect = "bmad"
+[protocol]
+name = "bmad"
 
 [verify.levels]
 "age.stale" = "warn"
@@ -56,16 +56,34 @@ def test_no_file_gives_the_defaults(tmp_path: Path) -> None:
     found = load(str(tmp_path))
     assert found.store is None
     assert (30, 600, 1800) == (found.heartbeat.interval, found.heartbeat.quiet, found.heartbeat.stalled)
-    assert (1024**2, 256 * 1024**2) == (found.capture.max_file, found.capture.max_total)
-    assert 10 == found.run.grace
+    assert (1024**2, 256 * 1024**2) == (found.files.max_file, found.files.max_total)
+    assert 10 == found.run.stop_timeout
     assert 30 == found.lock_timeout
     assert {} == found.section("retention")
     assert ({"redacted": True}, [[]]) == found.redactor().scrub("password", "x")
 
 
+def test_old_names_are_read() -> None:
+    """Sections and keys that had another name before mean the same; a file cannot give both names."""
+    old = parse_settings(
+        '[mirror]\ndialect = "bmad"\n[capture]\nmax_file = 7\n[run]\ngrace = 3\n[supervise]\nevery = 2\nlimit = 9\n'
+    )
+    assert {"name": "bmad"} == old.section("protocol")
+    assert (7, 3, 2, 9) == (
+        old.files.max_file,
+        old.run.stop_timeout,
+        old.supervise.interval,
+        old.supervise.max_restarts,
+    )
+    with pytest.raises(Invalid, match=r"leftoff.toml:2:1: run.stop_timeout must be"):
+        parse_settings("[run]\ngrace = true\n")
+    with pytest.raises(Invalid, match=r"leftoff.toml:2:1: grace and stop_timeout are the same setting"):
+        parse_settings("[run]\ngrace = 3\nstop_timeout = 3\n")
+
+
 def test_empty_file_gives_the_defaults(tmp_path: Path) -> None:
     """An empty file changes nothing."""
-    groups = ("store", "lock_timeout", "heartbeat", "capture", "redaction", "run")
+    groups = ("store", "lock_timeout", "heartbeat", "files", "redaction", "run")
     none, empty = load("/nowhere/at/all"), load(write(tmp_path, ""))
     assert [getattr(none, name) for name in groups] == [getattr(empty, name) for name in groups]
 
@@ -76,11 +94,11 @@ def test_everything_can_be_set(tmp_path: Path) -> None:
     found = load(write(tmp_path, EVERYTHING))
     assert "postgresql://db/leftoff" == found.store
     assert (10, 300, 900) == (found.heartbeat.interval, found.heartbeat.quiet, found.heartbeat.stalled)
-    assert (2 * 1024**2, 500_000) == (found.capture.max_file, found.capture.max_total)
-    assert 60 == found.run.grace
+    assert (2 * 1024**2, 500_000) == (found.files.max_file, found.files.max_total)
+    assert 60 == found.run.stop_timeout
     assert 5 == found.lock_timeout
     assert {"auto": True} == found.section("retention")
-    assert {"dialect": "bmad"} == found.section("mirror")
+    assert {"name": "bmad"} == found.section("protocol")
     assert {"levels": {"age.stale": "warn"}} == found.section("verify")
     assert {"claude": {"command": "claude"}} == found.section("agents")
     with pytest.raises(KeyError):
@@ -124,9 +142,9 @@ def test_read_once_per_version_of_the_file(tmp_path: Path) -> None:
         ("[ heartbeat ] # beats\nQuiet = 3", 'toml:2:1: [heartbeat] has no key "Quiet"', '"quiet"?'),
         ("heartbeat.stale = 3", 'toml:1:1: [heartbeat] has no key "stale"', '"stalled"?'),
         ("\nheartbeat = { pulse = 3 }", 'toml:2:1: [heartbeat] has no key "pulse"', "Known: interval, quiet"),
-        ("[capture]\nmax_fil = 3", 'toml:2:1: [capture] has no key "max_fil"', '"max_file"?'),
-        ('[capture]\n"max_sum" = 3', 'toml:2:1: [capture] has no key "max_sum"', "Known: git, max_file"),
-        ("[zebra]", 'toml:1:1: there is no section or setting "zebra"', "Known: agents, capture, heartbeat"),
+        ("[files]\nmax_fil = 3", 'toml:2:1: [files] has no key "max_fil"', '"max_file"?'),
+        ('[files]\n"max_sum" = 3', 'toml:2:1: [files] has no key "max_sum"', "Known: git, max_file"),
+        ("[zebra]", 'toml:1:1: there is no section or setting "zebra"', "Known: agents, files, heartbeat"),
     ],
 )  # fmt: skip
 def test_unknown_words(text: str, message: str, hint: str) -> None:
@@ -149,14 +167,14 @@ def test_unknown_words(text: str, message: str, hint: str) -> None:
         ("[redaction]\npatterns = ['a', '([']", "toml:2:1: '([' is not a regular expression", "single quotes"),
         ("[redaction]\npatterns = ['a*']", "toml:2:1: 'a*' matches every text.", "+ instead of *"),
         ("retention = 3", "toml:1:1: retention is a section, not a value.", "[retention]"),
-        ("[[capture]]\nmax_file = 3", "toml:1:1: capture is a section, not a value.", "[capture]"),
+        ("[[files]]\nmax_file = 3", "toml:1:1: files is a section, not a value.", "[files]"),
         ('[heartbeat]\nquiet = "5 years"', "toml:2:1: heartbeat.quiet must be an amount, not '5 years'.", '"7d"'),
         ("[heartbeat]\nquiet = true", "toml:2:1: heartbeat.quiet must be an amount, not True.", ""),
         ("[heartbeat]\nquiet = -1", "toml:2:1: heartbeat.quiet must be an amount, not -1.", ""),
         ("[heartbeat]\nquiet = 0", "toml:2:1: heartbeat.quiet must be an amount, not 0.", ""),
         ("[heartbeat]\nquiet = nan", "toml:2:1: heartbeat.quiet must be an amount, not nan.", ""),
-        ('[capture]\nmax_file = "MiB"', "toml:2:1: capture.max_file must be an amount", '"1 MiB"'),
-        ('[capture]\nmax_file = "1 mile"', "toml:2:1: capture.max_file must be an amount", ""),
+        ('[files]\nmax_file = "MiB"', "toml:2:1: files.max_file must be an amount", '"1 MiB"'),
+        ('[files]\nmax_file = "1 mile"', "toml:2:1: files.max_file must be an amount", ""),
         ("[heartbeat]\nquiet = 20", "toml:2:1: heartbeat.interval (30 s) must be less than heartbeat.quiet", ""),
         ("[heartbeat]\nquiet = '1h'", "toml:2:1: heartbeat.quiet (3600 s) must be less than heartbeat.stall", ""),
     ],
@@ -210,7 +228,7 @@ def test_durations(written: str, seconds: float) -> None:
 )  # fmt: skip
 def test_sizes(written: str, size: int) -> None:
     """A size is a number of bytes, or a number with its unit, decimal or binary."""
-    found = parse_settings(f"[capture]\nmax_file = {written}").capture.max_file
+    found = parse_settings(f"[files]\nmax_file = {written}").files.max_file
     assert size == found
     assert int is type(found)
 

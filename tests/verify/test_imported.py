@@ -11,8 +11,8 @@ from leftoff.agents.mcp_tools import Tools
 from leftoff.clock import SYSTEM, iso
 from tests.cli.command import Called, call, succeed
 from tests.cli.terminal import Terminal
-from tests.dialects.examples import BMAD, CLAUDE, CRUNCH, DOTAGENT, SITEBUILDER
-from tests.dialects.files import put
+from tests.protocols.examples import BMAD, CLAUDE, CRUNCH, DOTAGENT, SITEBUILDER
+from tests.protocols.files import put
 from tests.verify.situations import DAY, Place, codes, git, plan
 
 HOUR = 3_600_000

@@ -106,7 +106,7 @@ def test_a_second_signal_ends_it_at_once(flow: Flow) -> None:
 
 def test_those_who_do_not_heed_a_signal_are_killed_after_the_grace(flow: Flow) -> None:
     """One signal is enough, given time."""
-    flow.file("leftoff.toml", "[run]\ngrace = 0.2\n")
+    flow.file("leftoff.toml", "[run]\nstop_timeout = 0.2\n")
     driver = under_way(flow, DEAF)
     driver.signal(signal.SIGTERM)
     driver.end(130)
@@ -166,7 +166,7 @@ def test_death_during_a_check(flow: Flow) -> None:
 
 def test_a_check_ends_with_its_driver(flow: Flow) -> None:
     """With SIGTERM, and SIGKILL after the grace. The driver that resumes the run checks again."""
-    flow.file("leftoff.toml", "[run]\ngrace = 0.2\n")
+    flow.file("leftoff.toml", "[run]\nstop_timeout = 0.2\n")
     flow.write(CHECKS)
     driver = flow.run()
     flow.started("check")
@@ -428,7 +428,7 @@ def test_stop_with_a_dead_driver(flow: Flow) -> None:
 
 def test_stop_kills_what_does_not_heed_it(flow: Flow) -> None:
     """After the grace, with or without a driver."""
-    flow.file("leftoff.toml", "[run]\ngrace = 0.2\n")
+    flow.file("leftoff.toml", "[run]\nstop_timeout = 0.2\n")
     under_way(flow, DEAF).kill()
     flow.succeed("stop", "r")
     assert [] == flow.processes()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.workflow.flows import lines, path_with_leftoff, run
 
-QUICK = '[run]\ngrace = "0.3s"\n'
+QUICK = '[run]\nstop_timeout = "0.3s"\n'
 
 
 def test_a_failed_step_ends_the_run(project: Path) -> None:

@@ -166,7 +166,7 @@ def test_nothing_of_it_is_left(cut: Cut) -> None:
 
 def test_what_was_not_kept_cannot_be_restored(tmp_path: Path) -> None:
     """A file whose content is not there: exit 3 says so; the others that were named are restored."""
-    (tmp_path / "leftoff.toml").write_text("[capture]\nmax_file = 10\n")
+    (tmp_path / "leftoff.toml").write_text("[files]\nmax_file = 10\n")
     succeed("start", "x", "--run-id", "r", cwd=tmp_path)
     (tmp_path / "big").write_text("x" * 100)
     (tmp_path / "small").write_text("one\n")

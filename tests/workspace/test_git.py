@@ -17,7 +17,7 @@ from tests.workspace.trees import begun, git, repository, tree
 def repo(tmp_path: Path) -> Path:
     """A repository whose checkpoints capture what is dirty."""
     folder = repository(tmp_path / "repo", a="a\n", b="b\n", c="c\n", d="d\n")
-    (folder / "leftoff.toml").write_text("[capture]\ngit = true\n")
+    (folder / "leftoff.toml").write_text("[files]\ngit = true\n")
     (folder / ".gitignore").write_text("*.log\n")
     git(folder, "add", "-A")
     git(folder, "commit", "-qm", "settings")
@@ -154,7 +154,7 @@ def test_a_project_inside_a_repository(tmp_path: Path) -> None:
     """Paths are the project's; what is dirty beside it is not captured."""
     top = repository(tmp_path / "repo", beside="x\n")
     (top / "project").mkdir()
-    (top / "project/leftoff.toml").write_text("[capture]\ngit = true\n")
+    (top / "project/leftoff.toml").write_text("[files]\ngit = true\n")
     (top / "project/own").write_text("own\n")
     git(top, "add", "-A")
     git(top, "commit", "-qm", "project")
@@ -170,7 +170,7 @@ def test_a_project_inside_a_repository(tmp_path: Path) -> None:
 
 def test_limits(repo: Path) -> None:
     """Over max_total, files are hashed and not copied, in the order of their paths."""
-    (repo / "leftoff.toml").write_text('[capture]\ngit = true\nmax_total = "25 B"\n')
+    (repo / "leftoff.toml").write_text('[files]\ngit = true\nmax_total = "25 B"\n')
     git(repo, "commit", "-qam", "limit")
     for name in ("a", "b", "c"):
         (repo / name).write_text("x" * 10)
@@ -194,8 +194,8 @@ def test_no_commit_yet(tmp_path: Path) -> None:
 
 
 def test_track_outside_of_git(tmp_path: Path) -> None:
-    """`track --git` where there is no repository is exit 3; `[capture] git` alone is no error."""
-    (tmp_path / "leftoff.toml").write_text("[capture]\ngit = true\n")
+    """`track --git` where there is no repository is exit 3; `[files] git` alone is no error."""
+    (tmp_path / "leftoff.toml").write_text("[files]\ngit = true\n")
     started(tmp_path)
     assert 3 == call("track", "--git", cwd=tmp_path).code
     succeed("save", cwd=tmp_path)
@@ -215,7 +215,7 @@ def test_outputs_that_git_knows_are_not_deleted(repo: Path) -> None:
 def test_what_would_be_restored_from_a_commit_is_shown(tmp_path: Path) -> None:
     """A file that was clean at the checkpoint, and was changed by somebody since: its diff, and a question."""
     git(tmp_path, "init", "-q")
-    (tmp_path / "leftoff.toml").write_text("[capture]\ngit = true\n")
+    (tmp_path / "leftoff.toml").write_text("[files]\ngit = true\n")
     (tmp_path / "base").write_text("one\n")
     git(tmp_path, "add", ".")
     git(tmp_path, "commit", "-q", "-m", "one")

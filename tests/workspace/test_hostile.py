@@ -127,7 +127,7 @@ def test_a_pipe_in_the_place_of_git(project: Path, name: str) -> None:
         (project / ".git/HEAD").write_text("0" * 40)
     assert 0 == call("start", "w", "--run-id", "g", cwd=project, timeout=30).code
     assert 0 == call("save", "--run", "g", cwd=project, timeout=30).code
-    (project / "leftoff.toml").write_text("[capture]\ngit = true\n")
+    (project / "leftoff.toml").write_text("[files]\ngit = true\n")
     assert 0 == call("save", "--run", "g", cwd=project, timeout=30).code
 
 
@@ -288,7 +288,7 @@ def test_a_folder_that_looks_like_a_repository_runs_nothing(
     git(folder / "work", "add", "f")
     ran.unlink()  # git itself ran it
     for cwd in (folder, folder / "work"):
-        (cwd / "leftoff.toml").write_text("[capture]\ngit = true\n")
+        (cwd / "leftoff.toml").write_text("[files]\ngit = true\n")
         succeed("start", "x", cwd=cwd)
         for words in (("save",), ("verify",), ("diff",), ("finish",)):
             call(*words, cwd=cwd)

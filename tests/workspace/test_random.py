@@ -137,7 +137,7 @@ def test_every_dirty_state_comes_back(seed: int, project: Path) -> None:
     """The same in a git repository, where only `git status` says what is tracked; commits come in between."""
     chance = random.Random(seed)
     repository(project, a="committed\n", b="committed\n")
-    (project / "leftoff.toml").write_text("[capture]\ngit = true\n")
+    (project / "leftoff.toml").write_text("[files]\ngit = true\n")
     git(project, "add", "-A")
     git(project, "commit", "-qm", "settings")
     with leftoff.open(project / ".leftoff") as store:

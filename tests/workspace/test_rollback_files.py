@@ -180,7 +180,7 @@ def test_a_file_for_a_folder_and_back(tmp_path: Path) -> None:
 
 def test_secret_and_large_files_are_left_alone(tmp_path: Path) -> None:
     """Of files whose content was never copied only the hash is known: they are kept, and that is said."""
-    (tmp_path / "leftoff.toml").write_text('[capture]\nmax_file = "10 B"\n')
+    (tmp_path / "leftoff.toml").write_text('[files]\nmax_file = "10 B"\n')
     started(tmp_path)
     (tmp_path / ".env").write_text("KEY=1")
     (tmp_path / "large").write_text("x" * 11)
@@ -198,7 +198,7 @@ def test_secret_and_large_files_are_left_alone(tmp_path: Path) -> None:
 
 def test_a_large_file_that_must_go_is_saved_whole(tmp_path: Path) -> None:
     """The limits of capturing do not count for what a rollback is about to overwrite."""
-    (tmp_path / "leftoff.toml").write_text('[capture]\nmax_file = "10 B"\n')
+    (tmp_path / "leftoff.toml").write_text('[files]\nmax_file = "10 B"\n')
     started(tmp_path)
     (tmp_path / "f").write_text("small")
     succeed("track", "f", cwd=tmp_path)
@@ -289,7 +289,7 @@ def test_a_file_that_git_ignored_then_is_not_new(tmp_path: Path) -> None:
     """A checkpoint that has all that git called dirty has nothing of what git ignored: it is older, and kept."""
     git(tmp_path, "init", "-q")
     (tmp_path / ".gitignore").write_text("data\n")
-    (tmp_path / "leftoff.toml").write_text("[capture]\ngit = true\n")
+    (tmp_path / "leftoff.toml").write_text("[files]\ngit = true\n")
     git(tmp_path, "add", ".")
     git(tmp_path, "commit", "-q", "-m", "one")
     (tmp_path / "data").write_text("precious")

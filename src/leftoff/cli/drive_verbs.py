@@ -50,7 +50,7 @@ from leftoff.operations.workflow_runs import (
     definition_of_twin,
     foresee_run,
 )
-from leftoff.protocols.registry import mirrored
+from leftoff.protocols.registry import followed_protocol
 from leftoff.store.rows import RunRow
 from leftoff.workflow.definition import Graph, Workflow
 from leftoff.workflow.driver import Driver
@@ -588,8 +588,8 @@ def _ask_about_run(ctx: Context, target: Target, found: dict[str, Any]) -> str:
     """
     from leftoff.cli.show_verbs import show_page
 
-    dialect = mirrored(ctx.project.folder, ctx.project.settings)
-    counted = dialect.counted if dialect is not None else None
+    protocol = followed_protocol(ctx.project.folder, ctx.project.settings)
+    counted = protocol.counted if protocol is not None else None
     steps = found["steps"]
     created = millis(found["created_at"])
     age = f" ({ago(created, ctx.project.now, words=True)})" if created is not None else ""

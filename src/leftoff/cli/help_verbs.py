@@ -203,12 +203,17 @@ After an interruption, `leftoff brief` says where you were.
 
 
 def run_init(args: Args, ctx: Context) -> int:
-    done = init_project(ctx.project, args.dialect, utilities=bool(args.utils))
+    done = init_project(ctx.project, args.protocol, utilities=bool(args.utils))
     ignore = "\n".join([*([f"{done['inside']}/"] if done["inside"] else []), *done["ignored"]])
     agents = _FOR_AGENTS.format(starts=done["starts"])
     suggestions = {"leftoff.toml": _TOML, ".gitignore": ignore, "agents": agents}
     about = {"project": ctx.project.folder, "store": done["store"], "created": done["created"]}
-    about |= {"suggestions": suggestions, "dialect": args.dialect, "written": [*done["written"]]}
+    about |= {
+        "suggestions": suggestions,
+        "protocol": args.protocol,
+        "dialect": args.protocol,
+        "written": [*done["written"]],
+    }
     lines = [f"{done['store']}: {'created' if done['created'] else 'already there, unchanged'}."]
     lines += [f"{path}: written." for path in done["written"]]
     if not os.path.exists(os.path.join(ctx.project.folder, "leftoff.toml")):
@@ -218,6 +223,6 @@ def run_init(args: Args, ctx: Context) -> int:
         lines += ["", f"{itself or 'For '}your own .gitignore:", "", indent(ignore, "    ")]
     lines += ["", "For your agents (CLAUDE.md, AGENTS.md):", "", indent(agents, "    ").rstrip()]
     if not done["shows_all"]:
-        lines += ["", f"Its files show the runs of {args.dialect}; other runs are in the store alone."]
+        lines += ["", f"Its files show the runs of {args.protocol}; other runs are in the store alone."]
     lines += ["", f"Then: `{done['starts']}` begins a run, `leftoff status` shows what there is."]
     return ctx.answer(about, "\n".join(lines))

@@ -1,4 +1,4 @@
-"""Housekeeping and exchange: archive, rm, undelete, prune, fsck, store, trust, export, import, dialects, compat."""
+"""Housekeeping and exchange: archive, rm, undelete, prune, fsck, store, trust, export, import, protocols, compat."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from leftoff.engine.settings import remembered
 from leftoff.errors import NotFound, Usage
 from leftoff.model.typed import json_value
 from leftoff.operations.project_trust import Trust, give_trust, look_at_trust, take_back_trust
-from leftoff.operations.run_transfer import export_to, import_runs, list_dialects
+from leftoff.operations.run_transfer import export_to, import_runs, list_protocols
 from leftoff.operations.store_upkeep import (
     archive_run,
     back_up_store,
@@ -30,7 +30,14 @@ from leftoff.operations.store_upkeep import (
     undelete_run,
     withdraw_files,
 )
-from leftoff.protocols.claude import MAX_AGE_DAYS, Checkpoints, phases, project_of, status_word, why_ask
+from leftoff.protocols.claude_checkpoints import (
+    MAX_AGE_DAYS,
+    Checkpoints,
+    phases,
+    project_of,
+    status_word,
+    why_ask,
+)
 from leftoff.protocols.document_text import dump_json
 from leftoff.protocols.project_retention import prune_project
 
@@ -251,7 +258,7 @@ def _show_trust(ctx: Context, found: Trust) -> None:
         ctx.out(line)
 
 
-# -- export, import, dialects
+# -- export, import, protocols
 
 
 def run_export(args: Args, ctx: Context) -> int:
@@ -266,7 +273,7 @@ def run_export(args: Args, ctx: Context) -> int:
 def run_import(args: Args, ctx: Context) -> int:
     if any("\0" in path or not path for path in args.rest):
         raise args.spec.wrong("An empty name is not a file.")
-    outcome = import_runs(ctx.project, args.rest, args.dialect, strict=args.strict, dry=args.dry_run)
+    outcome = import_runs(ctx.project, args.rest, args.protocol, strict=args.strict, dry=args.dry_run)
     if args.json:
         ctx.emit({"imported": outcome.imported, "rejected": outcome.rejected, "dry_run": args.dry_run})
     for entry in outcome.imported if not args.json else ():
@@ -284,13 +291,13 @@ def run_import(args: Args, ctx: Context) -> int:
     return outcome.exit_code(args.strict)
 
 
-def run_dialects(args: Args, ctx: Context) -> int:
-    found = list_dialects(ctx.project)
-    rows, examples = [("DIALECT", "HERE", "FILES")], [""]
+def run_protocols(args: Args, ctx: Context) -> int:
+    found = list_protocols(ctx.project)
+    rows, examples = [("PROTOCOL", "HERE", "FILES")], [""]
     for each in found:
         number, name, example = len(each["files"]), each["name"], each["example"]
         here = f"{number} file{'' if number == 1 else 's'}" if number else "-"
-        rows.append((name, f"{here}, mirrored" if each["mirrored"] else here, each["about"]))
+        rows.append((name, f"{here}, kept in sync" if each["synced"] else here, each["about"]))
         examples += [
             f"{name}, for example {example['path']}:",
             f"    {clean(json.dumps(example['document'], ensure_ascii=False))}",
@@ -298,7 +305,7 @@ def run_dialects(args: Args, ctx: Context) -> int:
             "",
         ]
     page = "\n".join([*columns(rows), *examples]).rstrip()
-    return ctx.answer({"dialects": found}, page)
+    return ctx.answer({"protocols": found, "dialects": found}, page)
 
 
 # -- compat: the protocols' own commands

@@ -58,6 +58,10 @@ CURRENT = (
 )
 
 
+# Names that options had before.
+OLD_OPTIONS = {"--dialect": "--protocol"}
+
+
 class Spec(NamedTuple):
     """A verb: its positionals (``usage``, how many), its options, its help. ``paths``: words after ``--`` are paths."""
 
@@ -182,6 +186,9 @@ def parse_words(spec: Spec, words: list[str]) -> Args:
             continue
         name, given, value = word.partition("=")
         opt = known.get(name)
+        if opt is None and OLD_OPTIONS.get(name) in known:
+            name = OLD_OPTIONS[name]
+            opt = known[name]
         if opt is None and name not in COMMON:
             raise _unknown(spec, name, known)
         metavar = opt.metavar if opt is not None else COMMON[name][0]
@@ -259,6 +266,7 @@ SAME = {
     "remove": "rm",
     "handoff": "handover",
     "heartbeat": "beat",
+    "dialects": "protocols",
 }
 
 GROUPS = {
@@ -280,7 +288,7 @@ MODULES = {
     "verdict_verbs": "verify",
     "lifecycle_verbs": "start pause finish stop approve reject unblock",
     "report_verbs": "step next beat save set get put note artifact",
-    "keep_verbs": "archive rm undelete prune fsck store trust export import dialects compat",
+    "keep_verbs": "archive rm undelete prune fsck store trust export import protocols compat",
     "agent_verbs": "install hook mcp brief handover",
     "help_verbs": "help completion init",
     "demo_verbs": "demo",

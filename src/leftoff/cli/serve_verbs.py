@@ -107,7 +107,7 @@ def run_supervise(args: Args, ctx: Context) -> int:
                     _report_change(ctx, supervision, found)
             if args.once:
                 break
-            sleep(supervision.settings.every)
+            sleep(supervision.settings.interval)
     except KeyboardInterrupt:
         code = 130
     if args.json:  # the last event has the run that changed last

@@ -240,7 +240,7 @@ def may_restart(told: dict[str, Any], known: RunInfo, settings: SuperviseSetting
     done = known.steps["completed"] + known.steps["skipped"]
     if done > told.get("done_at_restart", -1):
         told.update(restarts=0)
-    if told.get("restarts", 0) >= settings.limit:
+    if told.get("restarts", 0) >= settings.max_restarts:
         return False
     return bool(now >= told.get("restart_after", 0))
 

@@ -35,7 +35,7 @@ CODES: dict[str, str] = {
     "progress.illegal": ASK,
     WAITING: ASK,
     UNAPPROVED: ASK,
-    "mirror.deleted": ASK,
+    "sync.deleted": ASK,
     "outputs.missing": ASK,
     "outputs.changed": ASK,
     "files.changed": ASK,

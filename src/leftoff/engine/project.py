@@ -215,7 +215,7 @@ class Project:
             settings = self.settings
             location = store_location(self.folder, self._given, settings.store)
             store = open_store_at(location, self.clock)
-            if settings.section("mirror"):  # it keeps the protocol's files in step
+            if settings.section("protocol"):  # it keeps the protocol's files in step
                 store = seams.follow(store, self.folder, settings, self.clock.now, self.say)
             self._store = store
             if self._given is None and CALLER.store is None and not CALLER.trusts(self.folder):
@@ -317,7 +317,7 @@ class Project:
 
         at = self.now if at is None else at
         redactor = redactor or self.redactor
-        return Workspace(self.store, self.folder, redactor, self.settings.capture, at, self.say)
+        return Workspace(self.store, self.folder, redactor, self.settings.files, at, self.say)
 
     def close(self, *, soon: bool = True) -> None:
         """End the call. ``soon``: another process will use the store at once."""

@@ -96,7 +96,7 @@ def source_of(view: View, row: RunRow) -> str:
         return f"the bundle {word(bundle)}"
     found = row.card.get("imported")
     return (
-        f"the file {word(found.get('path'))} ({word(found.get('dialect'))})"
+        f"the file {word(found.get('path'))} ({word(found.get('protocol') or found.get('dialect'))})"
         if isinstance(found, dict)
         else ""
     )

@@ -418,7 +418,7 @@ def keep_accepted(project: Project, verdict: Verdict, answers: Answers) -> bool:
         discard_new_files(world.project, known_to(world.store, world.row))
     if not world.is_head or not kept:
         return False
-    workspace = Workspace(world.store, world.project, redactor, world.settings.capture, at)
+    workspace = Workspace(world.store, world.project, redactor, world.settings.files, at)
     codes = ("files.changed", "outputs.changed")
     changed = {code: [p for f in kept if f.code == code for p in f.paths] for code in codes}
     tracked = capture_paths(workspace, world.row, changed["files.changed"])

@@ -6,7 +6,7 @@ variables. Every face reads them here (``Caller``), so that all mean the same. T
 
 Every verb reads the settings, so a project without the file costs one ``stat``, and one with it is parsed once for each
 version of the file. A wrong word is an error that names the file, the line and the nearest right word. Sections that a
-higher layer interprets (retention, mirror, verify, agents) are kept as they are written.
+higher layer interprets (retention, protocol, verify, agents) are kept as they are written.
 
 A setting that would run a command or lead outside of the project is left out until the user has seen it and said yes.
 That is stored in the user's own folder, one file per setting, named by the hash of the project's folder and of what the
@@ -210,7 +210,16 @@ CALLER = Caller()
 # -- what a project has set
 
 FILE = "leftoff.toml"
-OPAQUE = ("agents", "mirror", "retention", "verify")
+OPAQUE = ("agents", "protocol", "retention", "verify")
+#: Names of sections and keys that leftoff.toml may still use: what each is called now.
+OLD_NAMES: dict[Keys, Keys] = {
+    ("mirror",): ("protocol",),
+    ("capture",): ("files",),
+    ("protocol", "dialect"): ("protocol", "name"),
+    ("run", "grace"): ("run", "stop_timeout"),
+    ("supervise", "every"): ("supervise", "interval"),
+    ("supervise", "limit"): ("supervise", "max_restarts"),
+}
 
 LOCK_TIMEOUT = 30.0  # seconds that a write waits for other processes
 
@@ -230,7 +239,7 @@ class BeatTimes(NamedTuple):
     stalled: float = 1800
 
 
-class Capture(NamedTuple):
+class FileSettings(NamedTuple):
     """Whether each checkpoint captures what git calls dirty; bytes of the largest file whose content is kept, and of
     all that one checkpoint keeps."""
 
@@ -251,7 +260,7 @@ class Redaction(NamedTuple):
 class RunTimes(NamedTuple):
     """Seconds: how long a step that is asked to end may take, before it is killed."""
 
-    grace: float = 10
+    stop_timeout: float = 10
 
 
 class IssueSettings(NamedTuple):
@@ -270,9 +279,9 @@ class SuperviseSettings(NamedTuple):
 
     command: str | None = None
     url: str | None = None
-    every: float = 5
+    interval: float = 5
     restart: bool = False
-    limit: int = 5
+    max_restarts: int = 5
     backoff: float = 30
 
 
@@ -305,7 +314,7 @@ class Settings:
         self.store: str | None = given("store")
         self.lock_timeout: float = given("lock_timeout", LOCK_TIMEOUT)
         self.heartbeat = BeatTimes(**given("heartbeat", {}))
-        self.capture = Capture(**given("capture", {}))
+        self.files = FileSettings(**given("files", {}))
         self.redaction = Redaction(**given("redaction", {}))
         self.run = RunTimes(**given("run", {}))
         self.issues = IssueSettings(**given("issues", {}))
@@ -403,7 +412,7 @@ def _checked_tables(text: str, path: str) -> tuple[dict[str, Any], _Source]:
         what = f"{path}:1:1: its lists or tables are nested too deeply."
         raise BadSettings(what, hint="No setting is.") from None
     checked: dict[str, Any] = {}
-    for name, value in tables.items():
+    for name, value in _with_new_names(source, tables).items():
         if name == "store":
             checked[name] = _text(source, (name,), value)
         elif name == "lock_timeout":
@@ -428,6 +437,19 @@ def _checked_tables(text: str, path: str) -> tuple[dict[str, Any], _Source]:
     return checked, source
 
 
+def _with_new_names(source: _Source, tables: dict[str, Any], section: Keys = ()) -> dict[str, Any]:
+    """Return what the file says, with the old names of sections and keys replaced."""
+    renamed: dict[str, Any] = {}
+    for name, value in tables.items():
+        keys = OLD_NAMES.get((*section, name), (*section, name))
+        if keys[-1] in renamed or (keys[-1] != name and keys[-1] in tables):
+            what = f"{name} and {keys[-1]} are the same setting."
+            raise source.wrong(keys, what, f"Keep only {keys[-1]}, its name today.")
+        deeper = not section and isinstance(value, dict)
+        renamed[keys[-1]] = _with_new_names(source, value, keys) if deeper else value
+    return renamed
+
+
 class _Source:
     """The text of the file, to say where in it something is wrong."""
 
@@ -446,6 +468,8 @@ class _Source:
                 here = section = _dotted(line.strip("[").partition("]")[0])
             elif "=" in line:
                 here = section + _dotted(line.partition("=")[0])
+            here = OLD_NAMES.get(here[:1], here[:1]) + here[1:]
+            here = OLD_NAMES.get(here, here)
             if len(here) > depth and here == keys[: len(here)]:
                 depth, found = len(here), f"{number}:{len(written) - len(written.lstrip()) + 1}"
         return found
@@ -565,17 +589,17 @@ def _amount(source: _Source, keys: Keys, value: object, units: dict[str, int], h
 
 
 _CHECKS: dict[str, dict[str, Callable[[_Source, Keys, object], object]]] = {
-    "capture": {"git": _flag, "max_file": _size, "max_total": _size},
+    "files": {"git": _flag, "max_file": _size, "max_total": _size},
     "heartbeat": {"interval": _duration, "quiet": _duration, "stalled": _duration},
     "issues": {"command": _text, "file": _text, "timeout": _duration, "update": _text},
     "redaction": {"enabled": _flag, "allow": _texts, "names": _texts, "patterns": _patterns},
-    "run": {"grace": _duration},
+    "run": {"stop_timeout": _duration},
     "supervise": {
         "command": _text,
         "url": _url,
-        "every": _duration,
+        "interval": _duration,
         "restart": _flag,
-        "limit": _count,
+        "max_restarts": _count,
         "backoff": _duration,
     },
 }

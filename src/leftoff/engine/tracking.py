@@ -42,7 +42,7 @@ from leftoff.engine.project_files import (
 )
 from leftoff.engine.redactor import Redactor
 from leftoff.engine.run_reader import Reader
-from leftoff.engine.settings import Capture
+from leftoff.engine.settings import FileSettings
 from leftoff.errors import NotFound, Usage
 from leftoff.model.changes import ChangeSet, blob_stored
 from leftoff.model.codec import long_sha256 as sha256
@@ -71,7 +71,7 @@ class Workspace(NamedTuple):
     store: SqlStore
     folder: str
     redactor: Redactor
-    capture: Capture | None
+    capture: FileSettings | None
     at: int
     say: Callable[[str], None] | None = None  # reports to the user
     until: int | None = None
@@ -175,7 +175,7 @@ class FileTracker:
         self._left: int | None = None
 
     def limit(self, kept: Iterable[Mapping[str, Any]] = ()) -> None:
-        """Copy no more than `[capture]` allows. ``kept``: records of files that count already."""
+        """Copy no more than `[files]` allows. ``kept``: records of files that count already."""
         capture = self.workspace.capture
         if capture is not None:
             used = sum(about.get("size") or 0 for about in kept if about.get("captured"))
@@ -424,7 +424,7 @@ def dirty_state(tracker: FileTracker, repo: Repo) -> Found:
 
 
 def for_checkpoint(workspace: Workspace, row: RunRow) -> Found:
-    """Capture what changed of the files that a run knows; with `[capture] git`, all that is dirty."""
+    """Capture what changed of the files that a run knows; with `[files] git`, all that is dirty."""
     if workspace.capture is None or not workspace.capture.git:
         return _look_at_known(workspace, row)
     return look_at_git(workspace, row) if repository(workspace.folder) is not None else Found([], [])

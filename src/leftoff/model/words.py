@@ -151,3 +151,15 @@ def decides_step(value: Any) -> bool:
     """Whether this record of a step that is an approval says how it was decided."""
     status = value.get("status") if isinstance(value, dict) else None
     return status in STEP_STATUS and status not in _OPEN
+
+
+#: Names that protocols had before.
+OLD_PROTOCOLS = {"claude": "claude-checkpoints"}
+
+
+def imported_from(origin: object) -> str | None:
+    """Return the protocol that an imported run came from. ``origin``: what the import recorded in the run."""
+    if not isinstance(origin, dict):
+        return None
+    name = origin.get("protocol", origin.get("dialect"))
+    return OLD_PROTOCOLS.get(name, name) if isinstance(name, str) else None

@@ -39,7 +39,7 @@ from leftoff.model.ids import of_run, shown_step, slug
 from leftoff.model.words import UNFINISHED
 from leftoff.operations import runs
 from leftoff.operations.run_reports import check_free, guard_of, session_of_caller, this_run, which_run
-from leftoff.protocols.registry import dialect_checks, dialect_of, state_of
+from leftoff.protocols.registry import protocol_checks, protocol_of, state_of
 from leftoff.store.base import Tx, View
 from leftoff.store.rows import RunRow
 
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from leftoff.operations.checkpoints import History
     from leftoff.operations.workflow_runs import Execution
     from leftoff.protocols.document_draft import State
-    from leftoff.protocols.protocol import Dialect
+    from leftoff.protocols.protocol import Protocol
     from leftoff.workflow.driver import Driver
     from leftoff.workflow.workflow_checks import WorkflowChecks
 
@@ -175,9 +175,9 @@ def judge(project: Project, caller: Caller, request: ResumeRequest) -> Verdict:
             chain.append(WorkflowChecks(found, there.store_folder, request.variables))
     except (Corrupt, Unsupported):  # the checks of its integrity report it, and nothing else can be known
         pass
-    dialect = dialect_checks(there, target)
-    if dialect is not None:
-        chain.append(dialect)
+    protocol = protocol_checks(there, target)
+    if protocol is not None:
+        chain.append(protocol)
     return judge_run(there, request, chain, session_of_caller(project, caller))
 
 
@@ -233,15 +233,15 @@ def _apply(
     if answers.fresh and answers.greeted in (None, here):
         project.store.read(lambda view: need_unmoved(view, row))
         return Resumed(OVER, verdict, fresh=_start_over(project, caller, row, driven=checks is not None))
-    dialect = dialect_of(row, project.folder, project.settings)
-    if dialect is not None and not answers.carried and answers.greeted != here:
+    protocol = protocol_of(row, project.folder, project.settings)
+    if protocol is not None and not answers.carried and answers.greeted != here:
         answers.fresh = False
-        _approve(project, Target(row, request.target.version), answers.approved, dialect)
-        state, row = _greet(project, dialect, request.target)
-        if dialect.is_over(state):
+        _approve(project, Target(row, request.target.version), answers.approved, protocol)
+        state, row = _greet(project, protocol, request.target)
+        if protocol.is_over(state):
             return Resumed(OVER, verdict)
         answers.greeted = (row.seq, row.digest)
-        return Resumed(AGAIN, verdict, question=None if request.yes else dialect.question(state))
+        return Resumed(AGAIN, verdict, question=None if request.yes else protocol.question(state))
     final = answers.final(verdict)
     if checks is not None:  # take the lease, carry out the answers under it, and return the run's driver
         from leftoff.operations.workflow_runs import check_executable, secrets_of, setting_of
@@ -319,7 +319,7 @@ def carry_out(
         )
         written = True
     follower = project.store.follower
-    if follower is not None and any(finding.code == "mirror.deleted" for finding in todo):
+    if follower is not None and any(finding.code == "sync.deleted" for finding in todo):
         follower.write_again(target.row.run)
         written = True
     written |= keep_accepted(project, verdict, answers)
@@ -338,12 +338,12 @@ _SHOWN = 5
 def sync_issue(project: Project, row: RunRow) -> None:
     """Set a protocol's label of the issue to the run's state. Labels that a person changed were adopted before. If the
     tracker fails, that stops nothing."""
-    dialect = dialect_of(row, project.folder, project.settings) if row.issue else None
-    if dialect is None:
+    protocol = protocol_of(row, project.folder, project.settings) if row.issue else None
+    if protocol is None:
         return
     from leftoff.engine import issue_tracker as issues
 
-    wanted = dialect.state_label(state_of(project.store, Target(row, None), dialect))
+    wanted = protocol.state_label(state_of(project.store, Target(row, None), protocol))
     try:
         had = issues.set_state(project.settings, project.folder, str(row.issue), wanted) if wanted else None
     except issues.Offline as error:
@@ -364,11 +364,11 @@ def sync_issue(project: Project, row: RunRow) -> None:
     )
 
 
-def _approve(project: Project, target: Target, approved: dict[str, str], dialect: Dialect) -> None:
+def _approve(project: Project, target: Target, approved: dict[str, str], protocol: Protocol) -> None:
     """Record what a person said of the protocol's phases, of the run as they saw it: else ``Moved``."""
     row = target.row
     for phase, choice in [*approved.items()]:
-        options = dialect.options(phase, state_of(project.store, target, dialect), project.folder)
+        options = protocol.options(phase, state_of(project.store, target, protocol), project.folder)
         if choice in options:
             said = approvals.StepDecision(choice, user(), project.now, options=options)
             done = approvals.record_decision(
@@ -378,32 +378,32 @@ def _approve(project: Project, target: Target, approved: dict[str, str], dialect
         approved.pop(phase)
 
 
-def _greet(project: Project, dialect: Dialect, target: Target) -> tuple[State, RunRow]:
+def _greet(project: Project, protocol: Protocol, target: Target) -> tuple[State, RunRow]:
     """Settle what an output settles, and print the protocol's greeting. Return the state and the run that it is about.
     A run that is over ends, unless another process continues it meanwhile: ``Moved``."""
-    last = state_of(project.store, target, dialect).at
+    last = state_of(project.store, target, protocol).at
     if target.version is None:
-        _settle(project, dialect, target.row)
+        _settle(project, protocol, target.row)
     row = project.store.read(this_run(target.row.run, target.row.run_id))
-    state = state_of(project.store, target, dialect)
+    state = state_of(project.store, target, protocol)
     state.at = last  # what was settled just now is no activity of the run
-    if dialect.is_over(state):
+    if protocol.is_over(state):
         ending = Ending("completed", project.folder)
         end_work(project.store, unmoved_run(row), ending, Terms(project.now), project.redactor)
         project.say(f"leftoff: {target.row.run_id} is complete: nothing is left to do.")
         return state, row
-    for line in dialect.greeting(state, project.folder, project.now):
+    for line in protocol.greeting(state, project.folder, project.now):
         project.say(line)
     return state, row
 
 
-def _settle(project: Project, dialect: Dialect, row: RunRow) -> None:
+def _settle(project: Project, protocol: Protocol, row: RunRow) -> None:
     """End the steps in flight whose output says how they ended, unless they were reported on since."""
     from leftoff.protocols.protocol import state_at
 
     store = project.store
-    state = store.read(lambda view: state_at(store, view, row, dialect))
-    ended = dialect.settled(state, project.folder)
+    state = store.read(lambda view: state_at(store, view, row, protocol))
+    ended = protocol.settled(state, project.folder)
     settled: dict[str, dict[str, Any]] = {}
 
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
@@ -470,8 +470,8 @@ def judge_twin(project: Project, caller: Caller, opening: Opening) -> JudgedTwin
     store, row = project.store, None
     if store.exists():
         row = store.read(lambda view: unfinished(view, store.follower, opening, project.now))
-    dialect = dialect_of(row, project.folder, project.settings) if row is not None else None
-    if row is None or row.workflow != opening.workflow or (dialect is None and caller.person):
+    protocol = protocol_of(row, project.folder, project.settings) if row is not None else None
+    if row is None or row.workflow != opening.workflow or (protocol is None and caller.person):
         return JudgedTwin(row, asks=not caller.person)
     project.move_to_worktree(row)
     target = Target(row, None)
@@ -481,11 +481,11 @@ def judge_twin(project: Project, caller: Caller, opening: Opening) -> JudgedTwin
         verdict.findings = [found for found in verdict.findings if not found.code.startswith("lease.")]
         if verdict.verdict in (ASK, REFUSE):
             return JudgedTwin(verdict.world.row, verdict)
-        if dialect is None or greeted:
+        if protocol is None or greeted:
             break
         judged = verdict.world.row
         store.read(unmoved_run(judged))
-        _greet(project, dialect, target)  # which may settle what an output settles
+        _greet(project, protocol, target)  # which may settle what an output settles
         now = store.read(this_run(row.run, row.run_id))
         if now.seq == judged.seq or now.status not in UNFINISHED:
             return JudgedTwin(now)

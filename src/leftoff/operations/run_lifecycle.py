@@ -40,7 +40,7 @@ from leftoff.model.words import FINISHED
 from leftoff.operations.run_reports import guard_of, session_of_caller, step_named, this_run, which_run
 from leftoff.operations.runs import info_of, run_and_step, say_active_again, target, whole_run
 from leftoff.operations.store_upkeep import prune_by_itself, say_outside
-from leftoff.protocols.registry import dialect_of, state_of
+from leftoff.protocols.registry import protocol_of, state_of
 from leftoff.store.base import Tx, View
 from leftoff.store.rows import Holder, RunRow
 
@@ -372,11 +372,11 @@ def _only_step(caller: Caller, row: RunRow, questions: Mapping[str, PendingAppro
 
 def _phase_options(project: Project, row: RunRow, step: str) -> list[str]:
     """Return what can be chosen if this is a phase of a protocol that a person approves."""
-    dialect = dialect_of(row, project.folder, project.settings)
-    if dialect is None or step not in dialect.approved_phases:
+    protocol = protocol_of(row, project.folder, project.settings)
+    if protocol is None or step not in protocol.approved_phases:
         return []
-    state = state_of(project.store, Target(row, None), dialect)
-    return dialect.options(step, state, project.folder)
+    state = state_of(project.store, Target(row, None), protocol)
+    return protocol.options(step, state, project.folder)
 
 
 # -- unblock

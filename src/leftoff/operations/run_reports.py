@@ -206,15 +206,15 @@ def find_next_step(project: Project, caller: Caller, *, start: bool = False) -> 
 
 def _waits_for_approval(project: Project, view: View, row: RunRow) -> NextStep | None:
     """Return why no step comes next while a phase of a protocol needs a person's approval."""
-    if not project.settings.section("mirror").get("approvals") or row.status in FINISHED:
+    if not project.settings.section("protocol").get("approvals") or row.status in FINISHED:
         return None
     from leftoff.engine.approvals import how
     from leftoff.engine.show import NextStep
     from leftoff.protocols.protocol import state_at
-    from leftoff.protocols.registry import dialect_of, unapproved
+    from leftoff.protocols.registry import protocol_of, unapproved
 
-    dialect = dialect_of(row, project.folder, project.settings)
-    state = state_at(project.store, view, row, dialect) if dialect is not None else None
+    protocol = protocol_of(row, project.folder, project.settings)
+    state = state_at(project.store, view, row, protocol) if protocol is not None else None
     phases = unapproved(state, project.settings) if state is not None else []
     if not phases:
         return None

@@ -11,7 +11,7 @@ from leftoff.engine.settings import Caller
 from leftoff.errors import LeftoffError, StoreUnavailable, Usage
 from leftoff.operations.runs import target
 from leftoff.protocols.import_documents import Importer, documents_under
-from leftoff.protocols.registry import dialect, dialects
+from leftoff.protocols.registry import followed_protocol, protocol, protocols
 from leftoff.store.bundle import check_is_bundle, may_be_bundle
 
 BUNDLES = "leftoff"  # what a bundle has in place of a protocol
@@ -85,9 +85,9 @@ def import_runs(
             outcome.imported.append({"run_id": run_id, "path": path, **kind_of, "repairs": [], "new": new})
     if others:
         try:
-            wanted = dialect(kind) if kind is not None else None
+            wanted = protocol(kind) if kind is not None else None
         except Usage as error:
-            raise Usage(f"--dialect cannot be {kind!r}.", hint=error.hint) from None
+            raise Usage(f"--protocol cannot be {kind!r}.", hint=error.hint) from None
         importer = Importer(project.store, project.folder, project.redactor, project.now, outcome.reject)
         read = importer.read(others, wanted, strict=strict)
         found = importer.plan(read) if dry else importer.write(read)
@@ -95,16 +95,17 @@ def import_runs(
     return outcome
 
 
-def list_dialects(project: Project) -> list[dict[str, Any]]:
+def list_protocols(project: Project) -> list[dict[str, Any]]:
     """Return every protocol as JSON: its files here, whether they are kept in step, an example, how its runs begin."""
-    files, followed = documents_under(project.folder), project.settings.section("mirror").get("dialect")
+    files, followed = documents_under(project.folder), followed_protocol(project.folder, project.settings)
     out = []
-    for each in dialects():
+    for each in protocols():
         path, document = each.example
         about = {
             "name": each.name,
             "about": each.about,
-            "mirrored": each.name == followed,
+            "synced": each is followed,
+            "mirrored": each is followed,  # the key's name before
             "files": [os.path.relpath(path, project.folder) for path in files if each.owns(path)],
             "example": {"path": path, "document": document},
             "starts": each.starts,

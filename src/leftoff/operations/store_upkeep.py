@@ -21,8 +21,8 @@ from leftoff.errors import Conflict, LeftoffError, NotFound, Usage
 from leftoff.model.words import in_words
 from leftoff.operations.run_reports import record_audit
 from leftoff.operations.runs import info_of, target
-from leftoff.protocols.registry import dialect as dialect_named
-from leftoff.protocols.registry import set_dialect
+from leftoff.protocols.registry import protocol as protocol_named
+from leftoff.protocols.registry import set_protocol
 from leftoff.store.base import View
 from leftoff.store.rows import RunRow
 
@@ -32,21 +32,23 @@ if TYPE_CHECKING:
 # -- init
 
 
-def init_project(project: Project, dialect: str | None = None, *, utilities: bool = False) -> dict[str, Any]:
-    """Make the store. ``dialect``: record in leftoff.toml that the project follows this protocol. ``utilities``: write
+def init_project(project: Project, protocol: str | None = None, *, utilities: bool = False) -> dict[str, Any]:
+    """Make the store. ``protocol``: record in leftoff.toml that the project follows this protocol. ``utilities``: write
     the scripts that it names, except those that are there already.
 
     In the result, ``inside`` is the store's folder in the project, and ``starts`` how a run begins. Of a protocol:
     whether its files show every run (``shows_all``), which were ``written``, and which are not for git (``ignored``).
     """
-    if utilities and dialect is None:
-        raise Usage("--utils is for the scripts of a protocol.", hint="Name it too: --dialect claude.")
-    found = dialect_named(dialect) if dialect is not None else None
+    if utilities and protocol is None:
+        raise Usage(
+            "--utils is for the scripts of a protocol.", hint="Name it too: --protocol claude-checkpoints."
+        )
+    found = protocol_named(protocol) if protocol is not None else None
     written: list[str] = []
     if found is not None:
         if utilities and not found.utilities():
-            raise Usage(f"{dialect} names no scripts.", hint="Leave --utils out.")
-        written = set_dialect(project.folder, project.settings, found.name)
+            raise Usage(f"{protocol} names no scripts.", hint="Leave --utils out.")
+        written = set_protocol(project.folder, project.settings, found.name)
         project.forget_settings()
         written += found.set_up(project.folder)
         files = ProjectFiles(project.folder)
@@ -143,7 +145,7 @@ def copy_all(
 
 def prune_by_itself(project: Project) -> None:
     """Apply retention once a day if the project wants that. Never call it from verbs that agents call often."""
-    if not (project.settings.section("retention") or project.settings.section("mirror")):
+    if not (project.settings.section("retention") or project.settings.section("protocol")):
         return
     from leftoff.protocols.project_retention import prune_daily
 
@@ -160,7 +162,7 @@ def withdraw_files(project: Project, *, dry: bool = False) -> PruneReport:
     follower = project.store.follower
     if follower is None:
         raise NotFound(
-            "This project keeps no protocol's files.", hint="`leftoff init --dialect D` would set that up."
+            "This project keeps no protocol's files.", hint="`leftoff init --protocol D` would set that up."
         )
     done = PruneReport(dry)
     for path in follower.withdraw(dry=True):

@@ -54,7 +54,7 @@ class Supervision:
 
     def restart(self, info: RunInfo) -> Iterator[RunChange | str]:
         """Resume a dead run, or yield once why not."""
-        told, limit, now = self._memory.of(info.run_id), self.settings.limit, self._project.now
+        told, limit, now = self._memory.of(info.run_id), self.settings.max_restarts, self._project.now
         why = ""
         if may_restart(told, info, self.settings, now):
             report = judge(self._project, self._caller, ResumeRequest(Target(info.row, None)))

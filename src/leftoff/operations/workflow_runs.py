@@ -250,7 +250,7 @@ def setting_of(project: Project, execution: Execution, secrets: dict[str, str], 
         tree=lambda row: for_checkpoint(project.workspace(redactor=redactor), row),
         most=execution.max_parallel,
         heartbeat=settings.heartbeat.interval,
-        grace=settings.run.grace,
+        grace=settings.run.stop_timeout,
         who=execution.who,
     )
 
@@ -300,7 +300,7 @@ def stop_run(project: Project, caller: Caller, ref: str | None = None) -> Stoppe
 
     row = whole_run(project, caller, ref, Deciding(caller, project.now, Fit(runs, "runs", "run"))).row
     store = project.store
-    driven = stopping.stop_driver(store, row, project.now, project.settings.run.grace)
+    driven = stopping.stop_driver(store, row, project.now, project.settings.run.stop_timeout)
     ended = end_steps_of(project, row)
     now = store.read(lambda view: view.run_row(row.run))
     if now is None:
@@ -322,11 +322,11 @@ def forsake(project: Project, row: RunRow) -> list[str]:
     """End the steps that a dead driver of an abandoned run left running. Return them."""
     if not is_driven(project, row):
         return []
-    grace = project.settings.run.grace
+    grace = project.settings.run.stop_timeout
     return stopping.forsake_attempts(project.store, row, project.store_folder, project.now, grace)
 
 
 def end_steps_of(project: Project, row: RunRow) -> list[str]:
     """End the steps of a run that live without a driver. Return them."""
-    grace = project.settings.run.grace
+    grace = project.settings.run.stop_timeout
     return stopping.end_attempts(project.store, row, project.store_folder, project.now, grace)

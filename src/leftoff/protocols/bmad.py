@@ -36,7 +36,7 @@ from leftoff.protocols.document_draft import (
     without,
 )
 from leftoff.protocols.loose_values import Rejected, run_words, shown_value
-from leftoff.protocols.protocol import Dialect
+from leftoff.protocols.protocol import Protocol
 from leftoff.protocols.sync import Sync
 from leftoff.store.rows import RunRow
 
@@ -74,7 +74,7 @@ def workflow_of(run_id: str) -> str:
     return match[1] if match is not None else run_id
 
 
-class Bmad(Dialect):
+class Bmad(Protocol):
     name = "bmad"
     about = "BMAD: _bmad-output/.runs/<branch>/<run>/state.json"
     example = (
@@ -321,4 +321,4 @@ def page(state: State) -> str:
     return "\n".join([*lines, "", f"Next: {inline(left[0] if left else 'nothing is left')}", ""])
 
 
-DIALECT = Bmad()
+PROTOCOL = Bmad()

@@ -47,7 +47,7 @@ from leftoff.protocols.loose_values import (
     step_words,
     version_numbers,
 )
-from leftoff.protocols.protocol import Dialect, own_alias, write
+from leftoff.protocols.protocol import Protocol, own_alias, write
 from leftoff.protocols.sync import Sync
 from leftoff.store.base import Tx, View
 from leftoff.store.rows import RunRow
@@ -190,7 +190,7 @@ def _setting(section: dict[str, Any], key: str, default: Any) -> Any:
 # -- the protocol
 
 
-class Crunch(Dialect):
+class Crunch(Protocol):
     name = "crunch"
     about = "Crunch: .claude/crunch/{issue}/checkpoints/CP-….yaml"
     starts = "leftoff start crunch --issue 42"
@@ -784,7 +784,7 @@ def _encode_flags(state: State, table: dict[str, tuple[str, str]]) -> dict[str, 
         for name, entry in state.of(collection).items():
             about = entry if isinstance(entry, dict) else {}
             said = str(about.get("status", about.get("state")))
-            if about.get("kind") == "mirror" or said in _RESOLVED:  # a conflict of the sync
+            if about.get("kind") in ("sync", "mirror") or said in _RESOLVED:  # a conflict of the sync
                 continue
             word = said.lower().replace("-", "_").replace(" ", "_")
             flags = [flag for flag in keys if about.get(flag) is True]
@@ -793,4 +793,4 @@ def _encode_flags(state: State, table: dict[str, tuple[str, str]]) -> dict[str, 
     return out
 
 
-DIALECT = Crunch()
+PROTOCOL = Crunch()

@@ -24,7 +24,7 @@ from leftoff.protocols.document_draft import Records, Source, State, note_text
 from leftoff.protocols.loose_values import Repairs
 from leftoff.protocols.protocol import (
     IMPORTED,
-    Dialect,
+    Protocol,
     base_of,
     decode_document,
     need_known_fields,
@@ -138,7 +138,7 @@ class DocumentEdit:
     store: SqlStore
     project: str
     scrubber: Scrubber | None
-    dialect: Dialect
+    protocol: Protocol
     document: dict[str, Any]
     source: Source
     repairs: Repairs
@@ -155,11 +155,11 @@ class DocumentEdit:
     def report(self, find: Find, at: int) -> Reported:
         """Merge the document into a run. Raise ``NotFound`` if it belongs to another one."""
         row = self.store.read(find)
-        head = self.store.read(lambda view: state_at(self.store, view, row, self.dialect))
+        head = self.store.read(lambda view: state_at(self.store, view, row, self.protocol))
         known = [about.get("path") for about in head.of("artifact").values() if isinstance(about, dict)]
         new = {
             (collection, key): about
-            for (collection, key), about in self._read(write(self.dialect, head), head).records.items()
+            for (collection, key), about in self._read(write(self.protocol, head), head).records.items()
             if collection == "artifact" and isinstance(about, dict) and about.get("path") not in known
         }
         self.hashes = hash_named_files(self.project, self.source, new, MOST_HASHED)
@@ -168,10 +168,10 @@ class DocumentEdit:
         return done
 
     def _make(self, tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
-        head = state_at(self.store, tx, row, self.dialect)
-        present = write(self.dialect, head)
+        head = state_at(self.store, tx, row, self.protocol)
+        present = write(self.protocol, head)
         theirs = self._read(present, head)
-        ours = decode_document(self.dialect, present, self.source, Repairs(), head)
+        ours = decode_document(self.protocol, present, self.source, Repairs(), head)
         # several runs of one task have the same id in their documents
         if self.run_id is not None and theirs.run_id != ours.run_id:
             raise NotFound(f"{self.source.path} is of another run: {theirs.run_id}.")
@@ -189,13 +189,13 @@ class DocumentEdit:
             self.repairs.add(
                 f"step {path} has a decision that only a person takes; a file does not decide it."
             )
-        own = own_id(self.dialect, theirs)
+        own = own_id(self.protocol, theirs)
         changed = edits.records or edits.contradictions
         if not changed and (own is None or tx.aliased(own, row.run) is not None):
             return None
         edits.records = with_hashes(edits.records, self.hashes, self.source.modified)
         self._apply(edits, stored, changes, self.source.modified or theirs.at)
-        current = own_alias(self.dialect, next(iter(tx.versions(row.run, sealed=True, limit=1)), None))
+        current = own_alias(self.protocol, next(iter(tx.versions(row.run, sealed=True, limit=1)), None))
         names = [name for name in theirs.aliases if name == current or tx.aliased(name, row.run) is None]
         self.redacted = redacted_records(changes)
         number = len([address for address in edits.records if address[1] != AS_WRITTEN])
@@ -212,7 +212,7 @@ class DocumentEdit:
         for both in edits.contradictions:
             name = both.field or both.address[1]
             about = {
-                "kind": "mirror",
+                "kind": "sync",
                 "status": "open",
                 "record": both.name,
                 "kept": self._scrubbed(name, both.ours) if both.ours is not GONE else None,
@@ -220,7 +220,7 @@ class DocumentEdit:
                 "path": self.source.path,
                 "at": iso(at),
             }
-            changes.put("conflict", f"{self.dialect.name}:{both.name}"[:1000], about)
+            changes.put("conflict", f"{self.protocol.name}:{both.name}"[:1000], about)
         if self.origin is not None:
             changes.put("run", IMPORTED, self.origin)
 
@@ -232,29 +232,29 @@ class DocumentEdit:
 
     def _read(self, present: dict[str, Any], head: State) -> State:
         """Return the run of the document, with missing fields as they are and untouched computed fields renewed."""
-        document = respelt(self.document, self.dialect.keys, self.repairs)
-        need_known_fields(self.dialect, document, self.source)
-        document = self.dialect.filled(document, present)
-        theirs = decode_document(self.dialect, document, self.source, self.repairs, head)
-        if self.dialect.derived and self.base is not None:
-            computed = self.dialect.encode(theirs)
-            document = renewed(document, self.base, computed, self.dialect.derived)
-            theirs = decode_document(self.dialect, document, self.source, Repairs(), head)
+        document = respelt(self.document, self.protocol.keys, self.repairs)
+        need_known_fields(self.protocol, document, self.source)
+        document = self.protocol.filled(document, present)
+        theirs = decode_document(self.protocol, document, self.source, self.repairs, head)
+        if self.protocol.derived and self.base is not None:
+            computed = self.protocol.encode(theirs)
+            document = renewed(document, self.base, computed, self.protocol.derived)
+            theirs = decode_document(self.protocol, document, self.source, Repairs(), head)
         return theirs
 
     def _before(self, tx: Tx, row: RunRow, theirs: State, head: State) -> Records | None:
         """Return what the document was changed from: a version of ours, else the base document."""
         base = None
         if self.base is not None:
-            base = decode_document(self.dialect, self.base, self.source, Repairs(), head)
+            base = decode_document(self.protocol, self.base, self.source, Repairs(), head)
             base.records = masked(base.records, self.scrubber, Repairs())
             stamps_agree = (base.at, base.aliases) == (theirs.at, theirs.aliases)
             if self.edited and stamps_agree:
                 return base.records  # a second edit of a file that has no new stamp of ours yet
-        version = base_of(self.store, tx, row, self.dialect, theirs)
+        version = base_of(self.store, tx, row, self.protocol, theirs)
         if version is not None:
             return decode_document(
-                self.dialect, write(self.dialect, version), self.source, Repairs(), head
+                self.protocol, write(self.protocol, version), self.source, Repairs(), head
             ).records
         return base.records if base is not None else None
 

@@ -24,7 +24,7 @@ from leftoff.model.words import FINISHED, UNFINISHED
 from leftoff.protocols.document_draft import DONE, STEP_FIELDS, Draft, State, without
 from leftoff.protocols.import_documents import Loaded
 from leftoff.protocols.loose_values import Reject, Rejected, meaning, shown_value, step_words
-from leftoff.protocols.protocol import Dialect, filled, respelt, write
+from leftoff.protocols.protocol import Protocol, filled, respelt, write
 from leftoff.protocols.sync import Sync
 from leftoff.store.base import Tx
 from leftoff.store.rows import RunRow
@@ -72,7 +72,7 @@ CHOSEN = "run the roundtable with {design}, which was chosen, and write final_de
 _OURS = STEP_FIELDS | {"total", "adopted"}
 
 
-class Dotagent(Dialect):
+class Dotagent(Protocol):
     name = "dotagent"
     approved_phases = PHASES
     about = "dotagent: memory/state/phase.json and execution.json"
@@ -523,4 +523,4 @@ def chosen(state: State) -> str | None:
     return choice if isinstance(choice, str) else None
 
 
-DIALECT = Dotagent()
+PROTOCOL = Dotagent()

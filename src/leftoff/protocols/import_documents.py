@@ -31,8 +31,8 @@ from leftoff.protocols.document_edit import (
 )
 from leftoff.protocols.document_text import read_bytes, read_document
 from leftoff.protocols.loose_values import Reject, Rejected, Repairs, rejecting
-from leftoff.protocols.protocol import IMPORTED, Dialect, decode_document, foreign, run_named
-from leftoff.protocols.registry import dialects, recognise
+from leftoff.protocols.protocol import IMPORTED, Protocol, decode_document, foreign, run_named
+from leftoff.protocols.registry import protocols, recognise
 from leftoff.store.base import SqlStore
 from leftoff.store.rows import RunRow
 
@@ -72,7 +72,7 @@ def _load(path: str) -> Loaded:
 class Unit(NamedTuple):
     """The files that make up one run. ``known``: the file that was read to see what it is."""
 
-    dialect: Dialect
+    protocol: Protocol
     paths: list[str]
     known: Loaded | None = None
 
@@ -80,11 +80,11 @@ class Unit(NamedTuple):
         """Read one of the files."""
         known = self.known
         loaded = known if known is not None and known.source.path == path else _load(path)
-        loaded.source.hints = self.dialect.hints(os.path.abspath(path))
+        loaded.source.hints = self.protocol.hints(os.path.abspath(path))
         return loaded
 
 
-def find_units(paths: list[str], wanted: Dialect | None, reject: Reject) -> Iterator[Unit]:
+def find_units(paths: list[str], wanted: Protocol | None, reject: Reject) -> Iterator[Unit]:
     """Return what files and folders hold, run by run."""
     for path in paths:
         named = [path]
@@ -98,12 +98,12 @@ def find_units(paths: list[str], wanted: Dialect | None, reject: Reject) -> Iter
                 yield from _one_file(each, wanted)
 
 
-def _in_folder(folder: str, wanted: Dialect | None) -> tuple[list[Unit], list[str]]:
+def _in_folder(folder: str, wanted: Protocol | None) -> tuple[list[Unit], list[str]]:
     """Return the files that are where a protocol stores them; if there are none, files to know by their content."""
     files = documents_under(folder)
     units: list[Unit] = []
     taken: set[str] = set()
-    for each in [wanted] if wanted is not None else dialects():
+    for each in [wanted] if wanted is not None else protocols():
         own = [path for path in files if path not in taken and each.owns(os.path.abspath(path))]
         taken.update(own)
         units += [Unit(each, paths) for paths in each.group(own)]
@@ -113,8 +113,8 @@ def _in_folder(folder: str, wanted: Dialect | None) -> tuple[list[Unit], list[st
     if not near:
         here = f"none of the {len(files)} files in it lies where" if files else "nothing in it lies where"
         raise Rejected(
-            f"{folder}: {here} a dialect keeps its checkpoints.",
-            hint="Name the file itself, or say what it is: --dialect D.",
+            f"{folder}: {here} a protocol keeps its checkpoints.",
+            hint="Name the file itself, or say what it is: --protocol D.",
         )
     return [], near
 
@@ -139,7 +139,7 @@ def documents_under(folder: str) -> list[str]:
     return out
 
 
-def _one_file(path: str, wanted: Dialect | None) -> list[Unit]:
+def _one_file(path: str, wanted: Protocol | None) -> list[Unit]:
     """Return a file that the user named. Its content says what it is."""
     path = _pointed(path)
     loaded, place = _load(path), os.path.abspath(path)
@@ -177,7 +177,7 @@ def _pointed(path: str) -> str:
 class ImportedRun:
     """A run that is imported: its documents in order, and what is reported about them."""
 
-    dialect: Dialect
+    protocol: Protocol
     path: str
     run_id: str
     loaded: list[Loaded] = field(default_factory=list)
@@ -189,8 +189,8 @@ class ImportedRun:
         return {
             "run_id": self.run_id,
             "path": self.path,
-            "protocol": self.dialect.name,
-            "dialect": self.dialect.name,
+            "protocol": self.protocol.name,
+            "dialect": self.protocol.name,
             "repairs": self.repairs.lines,
             "new": self.new,
             "changed": self.changed,
@@ -216,14 +216,14 @@ class Importer:
         self._reject(path, error)
 
     def read(
-        self, paths: list[str], wanted: Dialect | None, *, strict: bool = False
+        self, paths: list[str], wanted: Protocol | None, *, strict: bool = False
     ) -> Iterator[ImportedRun]:
         """Return the runs of files and folders, one after the other. Writes nothing."""
         for unit in find_units(paths, wanted, self.reject):
             with rejecting(unit.paths[0], self.reject):
                 before, found = self._rejected, self._unit(unit)
                 if not found and self._rejected == before:
-                    raise Rejected(f"{unit.paths[0]} holds no checkpoint of {unit.dialect.name}.")
+                    raise Rejected(f"{unit.paths[0]} holds no checkpoint of {unit.protocol.name}.")
                 for each in found:
                     lines = each.repairs.lines
                     if strict and lines:
@@ -233,17 +233,17 @@ class Importer:
                     else:
                         yield each
 
-    def read_unit(self, paths: list[str], dialect: Dialect) -> list[ImportedRun]:
+    def read_unit(self, paths: list[str], protocol: Protocol) -> list[ImportedRun]:
         """Return the runs of files that belong together."""
         with rejecting(paths[0], self.reject):
-            return self._unit(Unit(dialect, paths))
+            return self._unit(Unit(protocol, paths))
         return []
 
     def _unit(self, unit: Unit) -> list[ImportedRun]:
         runs: dict[str, ImportedRun] = {}
-        for loaded in unit.dialect.load(unit.paths, unit.load, self.reject):
+        for loaded in unit.protocol.load(unit.paths, unit.load, self.reject):
             known = next(iter(runs.values())).loaded[-1].state if runs else None
-            if not self._decode(unit.dialect, loaded, known):
+            if not self._decode(unit.protocol, loaded, known):
                 continue
             path = loaded.source.path if len(unit.paths) == 1 else unit.paths[0]
             run_id = loaded.state.run_id
@@ -251,23 +251,23 @@ class Importer:
                 place = relative(self.project, os.path.abspath(loaded.source.path))
                 own = self._follower.run_of_file(place)
                 run_id = own if own is not None and self._row(own) is not None else run_id
-            each = runs.setdefault(run_id, ImportedRun(unit.dialect, path, run_id))
+            each = runs.setdefault(run_id, ImportedRun(unit.protocol, path, run_id))
             each.loaded.append(loaded)
             for line in loaded.repairs.lines:
                 line = self.scrubber.mask(line) if self.scrubber is not None else line
                 each.repairs.add(line if len(unit.paths) == 1 else f"{loaded.source.name}: {line}")
         return list(runs.values())
 
-    def _decode(self, dialect: Dialect, loaded: Loaded, known: State | None) -> bool:
+    def _decode(self, protocol: Protocol, loaded: Loaded, known: State | None) -> bool:
         """Find out which run a document describes. Return whether it is one."""
         try:
-            loaded.state = decode_document(dialect, loaded.document, loaded.source, loaded.repairs, known)
+            loaded.state = decode_document(protocol, loaded.document, loaded.source, loaded.repairs, known)
             return True
         except LeftoffError as error:
             self.reject(loaded.source.path, error)
         except Exception as error:  # no document may stop the import of the others
-            debug("the dialect %s, %s: %r", dialect.name, loaded.source.path, error)
-            why = f"{loaded.source.path}: the dialect {dialect.name} stumbled over it, with {type(error).__name__}."
+            debug("the protocol %s, %s: %r", protocol.name, loaded.source.path, error)
+            why = f"{loaded.source.path}: the reader of {protocol.name} failed with {type(error).__name__}."
             self.reject(loaded.source.path, Rejected(why))
         return False
 
@@ -348,7 +348,8 @@ class Importer:
 
     def _origin(self, each: ImportedRun, loaded: Loaded) -> dict[str, Any]:
         return {
-            "dialect": each.dialect.name,
+            "protocol": each.protocol.name,
+            "dialect": each.protocol.name,
             "path": relative(self.project, os.path.abspath(loaded.source.path)),
             "hash": loaded.hash,
         }
@@ -359,10 +360,10 @@ class Importer:
         for loaded in each.loaded:
             if self._known(each, loaded):
                 continue
-            about = (each.dialect, loaded.document, loaded.source, loaded.repairs)
+            about = (each.protocol, loaded.document, loaded.source, loaded.repairs)
             edit = DocumentEdit(self.store, self.project, self.scrubber, *about)
             edit.origin, edit.trigger = self._origin(each, loaded), loaded.trigger
-            own = each.dialect.id_names_version or len(each.loaded) > 1
+            own = each.protocol.id_names_version or len(each.loaded) > 1
             at = loaded.state.at if own and loaded.state.at else self.now
             done = edit.report(run_named(each.run_id), at)
             each.changed = each.changed or done.version is not None

@@ -22,7 +22,7 @@ class Rejected(Invalid):
     """The document does not belong to the protocol, or is too damaged to be read."""
 
     code = "invalid"
-    default_hint = "Nothing of it was imported. `leftoff dialects` lists what is understood."
+    default_hint = "Nothing of it was imported. `leftoff protocols` lists what is understood."
 
 
 class TooNew(Unsupported):

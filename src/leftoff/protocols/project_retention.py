@@ -12,8 +12,8 @@ from leftoff.engine.retention_policy import ARCHIVE, DEFAULT, REMOVE, Policy, Re
 from leftoff.engine.run_states import disk_use, given_back, store_size, sweep_store
 from leftoff.errors import Conflict, LeftoffError, NotFound
 from leftoff.files import is_due, mark_done
-from leftoff.protocols.protocol import Dialect
-from leftoff.protocols.registry import mirrored
+from leftoff.protocols.protocol import Protocol
+from leftoff.protocols.registry import followed_protocol
 from leftoff.store.rows import RunRow, Trashed
 
 STAMP = "pruned"  # a file in the store's folder: when retention last ran by itself
@@ -49,12 +49,14 @@ class PruneReport:
 class Retention:
     """The rules of one project. ``look`` first, then ``carry_out`` what was found."""
 
-    def __init__(self, project: Project, dialect: Dialect | None = None, rules: Policy | None = None) -> None:
+    def __init__(
+        self, project: Project, protocol: Protocol | None = None, rules: Policy | None = None
+    ) -> None:
         self.project = project
         self.store = project.store
         self.now = project.now
-        own = mirrored(project.folder, project.settings)
-        self.dialect = dialect if dialect is not None else own
+        own = followed_protocol(project.folder, project.settings)
+        self.protocol = protocol if protocol is not None else own
         base = own.retention(project.folder) if own is not None else DEFAULT
         self.rules = rules or project.settings.parsed(
             "retention", lambda said: policy(said, base, auto=own is not None)
@@ -66,7 +68,7 @@ class Retention:
 
     def look(self, *, empty: bool = False) -> PruneReport:
         """Return what would be removed. ``empty``: also everything in the trash, whatever its age."""
-        phase_of = self.dialect.phase_of if self.dialect is not None else phase
+        phase_of = self.protocol.phase_of if self.protocol is not None else phase
         self.removals, self.kept = plan(self.store, self.rules, self.now, phase_of)
         all_trash = run_states.in_trash(self.store)
         self.trash = all_trash if empty else run_states.due_trash(self.store, self.now, self.rules.trash)

@@ -27,7 +27,7 @@ from leftoff.engine.run_reader import Reader
 from leftoff.errors import NoCheckpoint
 from leftoff.model.changes import ChangeSet, Version
 from leftoff.model.codec import same_json
-from leftoff.model.words import AS_WRITTEN
+from leftoff.model.words import AS_WRITTEN, imported_from
 from leftoff.protocols.document_draft import Draft, Source, State
 from leftoff.protocols.document_text import dump_json
 from leftoff.protocols.loose_values import Reject, Rejected, Repairs, shown_value
@@ -44,8 +44,8 @@ _LONG = 200  # characters of a key of `extra`
 _NONE: Any = object()
 
 
-class Dialect:
-    """One protocol. Its module has one instance, named ``DIALECT``."""
+class Protocol:
+    """One protocol. Its module has one instance, named ``PROTOCOL``."""
 
     name = ""
     about = ""
@@ -227,7 +227,7 @@ class Dialect:
     def home(self, state: State, default: str) -> str:
         """Return where a run's document was found, else the default."""
         origin = state.run(IMPORTED)
-        path = origin.get("path") if isinstance(origin, dict) and origin.get("dialect") == self.name else None
+        path = origin.get("path") if isinstance(origin, dict) and imported_from(origin) == self.name else None
         inside = isinstance(path, str) and not path.startswith(("/", "../")) and self.owns(f"/{path}")
         return str(path) if inside else default
 
@@ -267,21 +267,21 @@ class Dialect:
 
 
 def decode_document(
-    dialect: Dialect, document: dict[str, Any], source: Source, repairs: Repairs, known: State | None = None
+    protocol: Protocol, document: dict[str, Any], source: Source, repairs: Repairs, known: State | None = None
 ) -> State:
     """Return the run that a document describes, with all of its fields."""
-    document = respelt(document, dialect.keys, repairs)
-    need_known_fields(dialect, document, source)
+    document = respelt(document, protocol.keys, repairs)
+    need_known_fields(protocol, document, source)
     draft = Draft(source, repairs, known)
-    dialect.decode(draft, document)
+    protocol.decode(draft, document)
     decoded = draft.done()
-    extra = left_over(dialect.encode(decoded), document)
+    extra = left_over(protocol.encode(decoded), document)
     return replace(decoded, records=decoded.records | {("extra", key): extra[key] for key in extra})
 
 
-def write(dialect: Dialect, state: State) -> dict[str, Any]:
+def write(protocol: Protocol, state: State) -> dict[str, Any]:
     """Return the document of a run at a version."""
-    document, extra = dialect.encode(state), dict(state.of("extra"))
+    document, extra = protocol.encode(state), dict(state.of("extra"))
     form = extra.pop(AS_WRITTEN, None)
     if isinstance(form, dict) and isinstance(form.get("was"), dict) and isinstance(form.get("said"), dict):
         document = lay_over(document, form["was"], form["said"])
@@ -372,17 +372,17 @@ def renewed(
     return out
 
 
-def need_known_fields(dialect: Dialect, document: dict[str, Any], source: Source) -> None:
+def need_known_fields(protocol: Protocol, document: dict[str, Any], source: Source) -> None:
     """Raise if a document has none of the protocol's fields."""
-    if dialect.keys and not any(key in document for key in (*dialect.keys, *dialect.marks)):
-        raise foreign(dialect, document, source.path)
+    if protocol.keys and not any(key in document for key in (*protocol.keys, *protocol.marks)):
+        raise foreign(protocol, document, source.path)
 
 
-def foreign(dialect: Dialect, document: dict[str, Any], path: str) -> Rejected:
+def foreign(protocol: Protocol, document: dict[str, Any], path: str) -> Rejected:
     """Return the error for a document that does not belong to a protocol."""
     keys = ", ".join(shown_value(key) for key in list(document)[:5])
-    hint = "Nothing of it was imported. `leftoff dialects` shows what the files of each one look like."
-    return Rejected(f"{path} is nothing of {dialect.name}: its keys are {keys}.", hint=hint)
+    hint = "Nothing of it was imported. `leftoff protocols` shows what the files of each one look like."
+    return Rejected(f"{path} is nothing of {protocol.name}: its keys are {keys}.", hint=hint)
 
 
 def filled(document: dict[str, Any], present: dict[str, Any], keys: tuple[str, ...]) -> dict[str, Any]:
@@ -423,17 +423,17 @@ def run_named(run_id: str) -> Callable[[View], RunRow]:
     return lambda view: run_by_id(view, run_id)
 
 
-def state_at(store: SqlStore, view: View, row: RunRow, dialect: Dialect, seq: int | None = None) -> State:
+def state_at(store: SqlStore, view: View, row: RunRow, protocol: Protocol, seq: int | None = None) -> State:
     """Return a run at a version (``None``: its head) as the protocol sees it."""
     version = view.version(row.run, row.seq if seq is None else seq)
     lease = view.lease(row.run) if seq is None else None
     reader = Reader(store, view, row.run, row.run_id, seq)
     names = [name for name in reader.collections() if name != "item"]
     records = {(name, key): value for name in names for key, value in reader.plain(name).items()}
-    alias = own_alias(dialect, version)
+    alias = own_alias(protocol, version)
     if version is not None and version.checkpoint is None:  # named like the checkpoint before it
         sealed = view.versions(row.run, sealed=True, before=version.seq, limit=1)
-        alias = own_alias(dialect, sealed[0]) if sealed else None
+        alias = own_alias(protocol, sealed[0]) if sealed else None
     return State(
         row.run_id,
         records,
@@ -445,29 +445,29 @@ def state_at(store: SqlStore, view: View, row: RunRow, dialect: Dialect, seq: in
     )
 
 
-def own_alias(dialect: Dialect, version: Version | None) -> str | None:
+def own_alias(protocol: Protocol, version: Version | None) -> str | None:
     """Return the protocol's own id of a version, the longest if there are several."""
     if version is None:
         return None
-    return max((name for name in version.aliases if dialect.is_own_id(name)), key=len, default=None)
+    return max((name for name in version.aliases if protocol.is_own_id(name)), key=len, default=None)
 
 
-def own_id(dialect: Dialect, theirs: State) -> str | None:
+def own_id(protocol: Protocol, theirs: State) -> str | None:
     """Return the protocol's own id in a document, if it names a version."""
-    names = theirs.aliases if dialect.id_names_version else ()
-    return next((name for name in names if dialect.is_own_id(name)), None)
+    names = theirs.aliases if protocol.id_names_version else ()
+    return next((name for name in names if protocol.is_own_id(name)), None)
 
 
-def base_of(store: SqlStore, view: View, row: RunRow, dialect: Dialect, theirs: State) -> State | None:
+def base_of(store: SqlStore, view: View, row: RunRow, protocol: Protocol, theirs: State) -> State | None:
     """Return the version that a document was written from: by its id, by its time, or the last one imported."""
-    own = own_id(dialect, theirs)
+    own = own_id(protocol, theirs)
     named = view.aliased(own, row.run) if own is not None else None
     if named is not None:
-        return state_at(store, view, row, dialect, named[1].seq)
+        return state_at(store, view, row, protocol, named[1].seq)
     if own is not None:  # a new checkpoint follows the last one before it
         sealed = view.versions(row.run, sealed=True, limit=MOST_VERSIONS)
         before = next((version for version in sealed if version.at <= theirs.at), None)
-        return state_at(store, view, row, dialect, before.seq) if before is not None else None
+        return state_at(store, view, row, protocol, before.seq) if before is not None else None
     record = view.record(row.run, "run", IMPORTED)
     seq = record.seq if record is not None else 0
     for version in view.versions(row.run, sealed=False, limit=MOST_VERSIONS):
@@ -475,6 +475,6 @@ def base_of(store: SqlStore, view: View, row: RunRow, dialect: Dialect, theirs: 
             seq = max(seq, version.seq)
             break
     try:
-        return state_at(store, view, row, dialect, seq) if seq else None
+        return state_at(store, view, row, protocol, seq) if seq else None
     except NoCheckpoint:  # pruned
         return None

@@ -31,7 +31,7 @@ from leftoff.protocols.document_draft import (
     without,
 )
 from leftoff.protocols.loose_values import Rejected, run_words, shown_value, step_words
-from leftoff.protocols.protocol import Dialect
+from leftoff.protocols.protocol import Protocol
 from leftoff.protocols.sync import Sync
 from leftoff.store.base import SqlStore
 from leftoff.store.rows import RunRow
@@ -68,7 +68,7 @@ _STEP = STEP_FIELDS | {"total"}
 _ERROR = ("type", "message", "timestamp", "blocking")
 
 
-class Sitebuilder(Dialect):
+class Sitebuilder(Protocol):
     name = "sitebuilder"
     about = "Site builders: progress/checkpoints/{agent}-{task}.json"
     starts = "leftoff start AGENT --task T060 --steps a,b,c"
@@ -382,7 +382,7 @@ def _resume_instructions(state: State) -> str | None:
     return f"Continue from {left[0]}" if left and state.status in RESUMABLE else None
 
 
-DIALECT = Sitebuilder()
+PROTOCOL = Sitebuilder()
 
 
 # -- the table "Active Checkpoints" as Markdown: for `status --markdown`, and in the page STATUS.md. People write that

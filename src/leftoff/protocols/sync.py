@@ -31,8 +31,8 @@ from leftoff.protocols.document_edit import DocumentEdit
 from leftoff.protocols.document_text import pack, read_document
 from leftoff.protocols.import_documents import Importer
 from leftoff.protocols.loose_values import Repairs
-from leftoff.protocols.protocol import Dialect, run_named, state_at, write
-from leftoff.protocols.registry import mirrored
+from leftoff.protocols.protocol import Protocol, run_named, state_at, write
+from leftoff.protocols.registry import followed_protocol
 from leftoff.protocols.sync_base import Problem, SecretFilter, SyncBase, SyncedFile, digest
 from leftoff.store.base import SqlStore, Tx, View
 from leftoff.store.follower import Follower
@@ -52,14 +52,14 @@ class Sync(Follower):
         self,
         store: SqlStore,
         project: str,
-        dialect: Dialect,
+        protocol: Protocol,
         settings: Settings,
         clock: Callable[[], int],
         say: Callable[[str], None],
     ) -> None:
         self.store = store
         self.project = project
-        self.dialect = dialect
+        self.protocol = protocol
         self.settings = settings
         self.redactor = settings.redactor()
         self.clock = clock
@@ -115,9 +115,9 @@ class Sync(Follower):
         return lines
 
     def outside(self, row: RunRow) -> str | None:
-        if row.workflow == SESSION or self.dialect.includes(row):
+        if row.workflow == SESSION or self.protocol.includes(row):
             return None
-        name, starts = self.dialect.name, self.dialect.starts
+        name, starts = self.protocol.name, self.protocol.starts
         return f"{row.run_id} is in none of the files of {name}; `{starts}` begins a run that is."
 
     def own_files(self) -> frozenset[str]:
@@ -130,7 +130,7 @@ class Sync(Follower):
         return file.run if file is not None else saved.written.get(path)
 
     def run_id(self, opening: Opening, at: int, *, again: bool = False) -> str | None:
-        return None if again and not self.dialect.fixed_ids else self._opening(opening, at)[0]
+        return None if again and not self.protocol.fixed_ids else self._opening(opening, at)[0]
 
     def steps(self, opening: Opening, at: int) -> list[str]:
         return self._opening(opening, at)[1]
@@ -138,12 +138,12 @@ class Sync(Follower):
     def _opening(self, opening: Opening, at: int) -> tuple[str | None, list[str]]:
         title = self.redactor.mask(opening.title) if opening.title else None
         given = {"workflow": opening.workflow, "title": title}
-        return self.dialect.opening(given | {key: opening.facts.get(key) for key in ("issue", "task")}, at)
+        return self.protocol.opening(given | {key: opening.facts.get(key) for key in ("issue", "task")}, at)
 
     def read_config(self) -> Any:
         """Read the protocol's settings, for `seal` before a transaction; ``None`` if they cannot be read."""
         try:
-            self.config = self.dialect.config(self.project)
+            self.config = self.protocol.config(self.project)
             self._works(CONFIG)
         except Exception as error:
             self.config = None
@@ -152,8 +152,8 @@ class Sync(Follower):
 
     def seal(self, tx: Tx, run: int, changes: ChangeSet, seal: Seal | None) -> Seal | None:
         row = tx.run_row(run)
-        own = self.config is not None and row is not None and self.dialect.includes(row)
-        return self.dialect.sealed(tx, run, changes, seal, self.config) if own else seal
+        own = self.config is not None and row is not None and self.protocol.includes(row)
+        return self.protocol.sealed(tx, run, changes, seal, self.config) if own else seal
 
     # -- one sync at a time
 
@@ -164,7 +164,7 @@ class Sync(Follower):
         with self._mutex:
             try:
                 if not self.store.exists():  # the files may have come without it, for example by `git clone`
-                    if not self.dialect.present(self.project):
+                    if not self.protocol.present(self.project):
                         return
                     make_folder(self.store.folder)
                 self._writes = write
@@ -195,12 +195,12 @@ class Sync(Follower):
         else:
             why = f"{type(error).__name__}: {error}"
         why = self.redactor.mask(why)
-        debug("the files of %s, %s: %r", self.dialect.name, about, error)
+        debug("the files of %s, %s: %r", self.protocol.name, about, error)
         known = [problem.why for problem in self.base.problems.values()]
         self.base.problems[about] = Problem(why, run)
         if why not in known:  # it may affect several files
             of = "" if about in (ALL, CONFIG) else f" ({about})"
-            self.say(f"leftoff: the files of {self.dialect.name} are not up to date{of}: {why}")
+            self.say(f"leftoff: the files of {self.protocol.name} are not up to date{of}: {why}")
 
     def _works(self, about: str) -> None:
         self.base.problems.pop(about, None)
@@ -256,11 +256,11 @@ class Sync(Follower):
         """Merge a changed file into its run. Return whether the run changed; ``None`` if the file is refused."""
         repairs, base = Repairs(), self.base.base(path)
         before = self._whole(path, base, file) if base is not None else None
-        source = Source(path, self.clock(), **self.dialect.hints(os.path.join(self.project, path)))
+        source = Source(path, self.clock(), **self.protocol.hints(os.path.join(self.project, path)))
         try:
             document = self._whole(path, read_document(data, path, repairs), file)
             edit = DocumentEdit(
-                self.store, self.project, self.redactor, self.dialect, document, source, repairs, before
+                self.store, self.project, self.redactor, self.protocol, document, source, repairs, before
             )
             edit.run_id, edit.edited = file.run, file.edited
             took = edit.report(run_named(file.run), self.clock()).version is not None
@@ -301,14 +301,14 @@ class Sync(Follower):
     def _look_for_new(self) -> bool:
         """Import files that are not synced yet."""
         new = []
-        for path in self.dialect.present(self.project):
+        for path in self.protocol.present(self.project):
             stat = self.base.stat(path)
             if stat is not None and path not in self.base.files and self.base.seen.get(path) != stat:
                 self.base.seen[path] = stat
                 new.append(path)
-        groups = self.dialect.group([os.path.join(self.project, path) for path in new])
+        groups = self.protocol.group([os.path.join(self.project, path) for path in new])
         took = False
-        for group in sorted(groups, key=self._written_at) if self.dialect.by_time else groups:
+        for group in sorted(groups, key=self._written_at) if self.protocol.by_time else groups:
             paths = [os.path.relpath(path, self.project) for path in group]
             took |= self._safely(paths[0], self._import, paths)
         return took
@@ -321,7 +321,7 @@ class Sync(Follower):
             document = read_document(data, path, Repairs()) if data is not None else {}
         except LeftoffError:  # reported when it is imported
             return 0
-        said = (document.get(stamp) for stamp in self.dialect.stamps)
+        said = (document.get(stamp) for stamp in self.protocol.stamps)
         return max((millis(stamp) or 0 for stamp in said if isinstance(stamp, str)), default=0)
 
     def _import(self, paths: list[str]) -> bool:
@@ -334,7 +334,7 @@ class Sync(Follower):
 
         contents = {path: self.base.read(path) for path in paths}
         importer = Importer(self.store, self.project, self.redactor, self.clock(), reject)
-        found = importer.read_unit([os.path.join(self.project, path) for path in paths], self.dialect)
+        found = importer.read_unit([os.path.join(self.project, path) for path in paths], self.protocol)
         moved = self._moved(paths[0], found[0].run_id) if found else None
         if moved is not None:
             return moved
@@ -342,7 +342,7 @@ class Sync(Follower):
         own = []
         for each in found:  # a run may have its file elsewhere
             others = [other for other in self._others(paths[0], each.run_id) if other != paths[0]]
-            if others and not self.dialect.id_names_version:
+            if others and not self.protocol.id_names_version:
                 told = f"{paths[0]} is a second file of {each.run_id}, which has {others[0]}"
                 self.say(f"leftoff: {told}; it is left alone.")
             else:
@@ -358,14 +358,14 @@ class Sync(Follower):
             if data is None or all(each.run_id != run_id for each in found):
                 continue
             row = self.store.read(run_named(run_id))
-            state = self.dialect.shown(self, row)
-            if state is not None and path in self.dialect.places(self, row, state):  # it is the run's own
-                self.base.remember(path, data, run_id, self.dialect.part_of(path))
+            state = self.protocol.shown(self, row)
+            if state is not None and path in self.protocol.places(self, row, state):  # it is the run's own
+                self.base.remember(path, data, run_id, self.protocol.part_of(path))
         return any(each.new or each.changed for each in found)
 
     def _others(self, path: str, run_id: str) -> list[str]:
         """Return the synced files of a run that hold the same part of it."""
-        part = self.dialect.part_of(path)
+        part = self.protocol.part_of(path)
         return [other for other, file in self.base.files.items() if (file.run, file.part) == (run_id, part)]
 
     def _moved(self, path: str, run_id: str) -> bool | None:
@@ -375,7 +375,7 @@ class Sync(Follower):
             return None
         self.base.follow(others[0], path)
         took = self._look_at(path)
-        if self.dialect.given_up(path) and not self.dialect.given_up(others[0]):
+        if self.protocol.given_up(path) and not self.protocol.given_up(others[0]):
             ending, terms = Ending("abandoned", self.project), Terms(self.clock())
             end_work(self.store, run_named(run_id), ending, terms, self.redactor)
             took = True
@@ -414,7 +414,7 @@ class Sync(Follower):
             row = view.find_run(run_id)
             if row is not None and not row.is_archived and row.n <= self.base.n:
                 out.append(row)
-        for row in rows if self.dialect.beats else ():
+        for row in rows if self.protocol.beats else ():
             lease = view.lease(row.run) if row.status == "running" else None
             known = self.base.runs.setdefault(row.run_id, {})
             if lease is not None and lease.beat is not None and lease.beat != known.get("beat"):
@@ -425,37 +425,37 @@ class Sync(Follower):
     def _write_run(self, row: RunRow) -> bool:
         """Write the files of a run. Return whether an edit that came meanwhile was merged."""
         self._run, state, again = row.run_id, None, False
-        if self.dialect.includes(row):
-            self.dialect.before(self, row)
-            state = self.dialect.shown(self, row)
-        wanted = self.dialect.places(self, row, state) if state is not None else {}
+        if self.protocol.includes(row):
+            self.protocol.before(self, row)
+            state = self.protocol.shown(self, row)
+        wanted = self.protocol.places(self, row, state) if state is not None else {}
         for path in [path for path, file in self.base.files.items() if file.run == row.run_id]:
             if path not in wanted:
-                self.dialect.leave(self, path, row.run_id)
+                self.protocol.leave(self, path, row.run_id)
         if state is None:
             return False
-        document = write(self.dialect, state)
+        document = write(self.protocol, state)
         says, changed = {}, False
         for path, part in wanted.items():
             if part is None or part in document:
-                own = self.dialect.complete(document if part is None else document[part], part)
+                own = self.protocol.complete(document if part is None else document[part], part)
                 there = self.base.read(path)
                 says[path] = self._secrets.with_secrets(own, path, there)
                 changed = changed or not self._says(there, path, says[path])
         if changed:
             for path, said in says.items():
-                underway = self.dialect.underway(said, wanted[path])
+                underway = self.protocol.underway(said, wanted[path])
                 if underway is not None:
                     again |= self.put(path, underway, row, wanted[path], whole=False)
         for path, said in reversed(says.items()):
             again |= self.put(path, said, row, wanted[path])
         self._add_names(row, state)
-        self.dialect.after(self, row, state)
+        self.protocol.after(self, row, state)
         return again
 
     def _add_names(self, row: RunRow, state: State) -> None:
         """Let a checkpoint be found by the protocol's own id too."""
-        names = self.dialect.names(state)
+        names = self.protocol.names(state)
         there = self.store.read(lambda view: view.version(row.run, row.seq)) if names else None
         if there is None or there.checkpoint is None or {*names} <= {*there.aliases}:
             return
@@ -478,7 +478,7 @@ class Sync(Follower):
         for path, file in list(self.base.files.items()):
             if file.run in gone:
                 self._run = file.run
-                leave = self.dialect.leave if rows[file.run] is None else self.dialect.archive
+                leave = self.protocol.leave if rows[file.run] is None else self.protocol.archive
                 leave(self, path, file.run)
                 self.base.seen[path] = self.base.stat(path)
 
@@ -498,9 +498,9 @@ class Sync(Follower):
             self.base.remember(path, there, row.run_id, part)
             return False
         edited = file is not None and file.edited and not self._writes
-        if edited and there is not None and self._says(there, path, document, self.dialect.stamps):
+        if edited and there is not None and self._says(there, path, document, self.protocol.stamps):
             return False
-        data, took = pack(self.dialect.dump(document).encode(), path), False
+        data, took = pack(self.protocol.dump(document).encode(), path), False
         known = file or SyncedFile(row.run_id, part, "")
         if not whole:
             known.coming = digest(data)
@@ -524,7 +524,7 @@ class Sync(Follower):
         return there is not None and same_json(_without(there, but), _without(document, but))
 
     def state(self, row: RunRow, seq: int | None = None) -> State:
-        return self.store.read(lambda view: state_at(self.store, view, row, self.dialect, seq))
+        return self.store.read(lambda view: state_at(self.store, view, row, self.protocol, seq))
 
     # -- files that are only written; a file that cannot be written is reported, and does not stop the others
 
@@ -627,8 +627,8 @@ class SyncedStore:
 def follow(
     store: SqlStore, project: str, settings: Settings, clock: Callable[[], int], say: Callable[[str], None]
 ) -> SqlStore:
-    """Return the project's store, in sync with the files of the protocol in `[mirror]`, if there is one."""
-    own = mirrored(project, settings)
+    """Return the project's store, in sync with the files of the protocol in `[protocol]`, if there is one."""
+    own = followed_protocol(project, settings)
     if own is None:
         return store
     synced: Any = SyncedStore(Sync(store, project, own, settings, clock, say))
