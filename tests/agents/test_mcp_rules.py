@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from leftoff.agents.mcp_tools import Tools
-from leftoff.errors import LeftoffError
+from leftoff.errors import Conflict, LeftoffError
 from tests.cli.command import call, succeed
 
 
@@ -36,6 +36,31 @@ def test_an_archived_run_is_taken_back_to_go_on(tools: Tools, project: Path) -> 
     assert "running" == tools.resume_run("old")["status"]
     tools.report_step("a", "completed", run_id="old")
     assert "completed" == succeed("get", "step/a", "--run", "old", cwd=project).json["status"]
+
+
+def test_a_step_of_another_run_is_refused(project: Path) -> None:
+    """A session that has not resumed a run does not report on its steps: they would be added to the session's own."""
+    tools = Tools(str(project), None)
+    tools.start_run("release", run_id="theirs", title="Release 2", steps=["collect", "build"])
+    own = succeed("start", "session", "--run-id", "mine", "--session", "s1", cwd=project)
+    assert "mine" == own.out.strip()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LEFTOFF_SESSION", "s1")
+        with pytest.raises(Conflict, match=r"step of run theirs \(“Release 2”\)"):
+            tools.report_step("build", "completed")
+        assert [] == tools.show_run("mine")["step_records"]
+        assert "mine" == tools.report_step("sweep", "completed")["run_id"]
+        assert "theirs" == tools.report_step("build", "completed", run_id="theirs")["run_id"]
+
+
+def test_values_and_a_note_with_a_checkpoint(tools: Tools) -> None:
+    """One call keeps what the next session needs."""
+    tools.start_run("w")
+    tools.save_checkpoint(note="mind the gap", variables={"x": 1}, resume=True)
+    shown = tools.show_run()
+    assert {"x": 1} == shown["variables"]
+    (note,) = shown["records"]["note"].values()  # type: ignore[index]
+    assert ("mind the gap", True) == (note["text"], note["resume"])
 
 
 def test_inside_of_a_step(tools: Tools, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ import pytest
 from mcp import Client, StdioServerParameters
 
 from leftoff.agents.mcp_server import Server
-from leftoff.agents.mcp_tools import TOOLS
+from leftoff.agents.mcp_tools import LISTED
 from leftoff.agents.mcp_words import for_a_model
 from tests.cli.command import LEFTOFF, call, environment, succeed
 
@@ -68,7 +68,7 @@ def test_what_it_offers(project: Path) -> None:
 
     async def work(agent: Agent) -> None:
         tools = (await agent.client.list_tools()).tools
-        assert sorted(TOOLS) == sorted(tool.name for tool in tools)
+        assert sorted(LISTED) == sorted(tool.name for tool in tools)
         assert all(len(tool.description or "") > 40 for tool in tools)
         templates = (await agent.client.list_resource_templates()).resource_templates
         wanted = {"run://{run_id}", "run://{run_id}/brief", "checkpoint://{checkpoint_id}"}
@@ -82,7 +82,7 @@ def test_what_it_offers(project: Path) -> None:
     assert [] == list(project.iterdir())
 
 
-READING = {"list_runs", "show_run", "diff_checkpoints", "verify_resume"}
+READING = {"list_runs", "show_run"}
 
 
 def test_every_tool_says_what_it_does(project: Path) -> None:
@@ -94,6 +94,64 @@ def test_every_tool_says_what_it_does(project: Path) -> None:
             assert hints is not None and hints.open_world_hint is False, tool.name
             assert (tool.name in READING) == hints.read_only_hint, tool.name
             assert hints.read_only_hint or hints.destructive_hint is False, tool.name
+
+    ask(project, work)
+
+
+def test_the_declarations_are_short(project: Path) -> None:
+    """A client sends them with every request: 8 tools, 8,000 characters; each parameter has a description."""
+
+    async def work(agent: Agent) -> None:
+        tools = (await agent.client.list_tools()).tools
+        assert len(tools) <= 8
+        assert len(json.dumps([tool.model_dump(by_alias=True, exclude_none=True) for tool in tools])) <= 8000
+        for tool in tools:
+            for name, about in tool.input_schema["properties"].items():
+                assert about.get("description"), (tool.name, name)
+        report = next(tool for tool in tools if tool.name == "report_step").input_schema["properties"]
+        assert ["running", "completed", "failed", "blocked", "skipped"] == report["status"]["enum"]
+
+    ask(project, work)
+
+
+def test_answers_are_bounded(project: Path) -> None:
+    """A large run is shortened and says so; pages give all of it, and a limit gives long texts in full."""
+    steps = [f"step-{number}" for number in range(300)]
+
+    async def text_of(agent: Agent, tool: str, **arguments: Any) -> str:
+        found = await agent.client.call_tool(tool, arguments)
+        assert not found.is_error
+        return "".join(getattr(part, "text", "") for part in found.content)
+
+    async def work(agent: Agent) -> None:
+        await agent.call(
+            "start_run", workflow="w", run_id="big", steps=steps, variables={"log": "x" * 30_000, "n": 1}
+        )
+        for number in range(30):
+            await agent.call("start_run", workflow="w", title=f"Run {number}")
+        for tool, arguments in (
+            ("show_run", {}),
+            ("show_run", {"part": "variables"}),
+            ("show_run", {"compare_to": "big@1"}),
+            ("resume_run", {"check_only": True}),
+            ("list_runs", {}),
+        ):
+            named = {} if tool == "list_runs" else {"run_id": "big"}
+            assert len(await text_of(agent, tool, **arguments, **named)) <= 8000, (tool, arguments)
+        shown = await agent.call("show_run", run_id="big")
+        assert 1 == shown["variables"]["n"] and "entries" in shown["left_out"]["step_records"]
+        seen, offset = list[str](), 0
+        while offset is not None:
+            page = await agent.call("show_run", run_id="big", part="step_records", offset=offset)
+            seen += [record["step"] for record in page["step_records"]]
+            offset = page.get("next_offset")
+        assert steps == seen
+        whole = await agent.call("show_run", run_id="big", part="variables", limit=10)
+        assert 30_000 == len(whole["variables"]["log"])
+        first = await agent.call("list_runs")
+        second = await agent.call("list_runs", offset=first["next_offset"])
+        names = [run["run_id"] for run in (*first["runs"], *second["runs"])]
+        assert len(names) == len(set(names)) == len((await agent.call("list_runs", limit=len(names)))["runs"])
 
     ask(project, work)
 
@@ -165,7 +223,7 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
     ("request_approval", {"step": "q", "ask": ""}, "ask is empty"),
     ("request_approval", {"step": "q", "ask": "x", "options": []}, "options has nothing"),
     ("resume_run", {"accept": "outputs.gone"}, "There is no finding"),
-    ("resume_run", {"accept": "lease.held"}, "verify_resume says"),
+    ("resume_run", {"accept": "lease.held"}, "resume_run (check_only) says"),
     (
         "resume_run",
         {"accept": ["step.not_idempotent"]},

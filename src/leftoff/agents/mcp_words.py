@@ -20,15 +20,14 @@ _TOOLS = {
     "ls": "list_runs",
     "status": "list_runs",
     "show": "show_run",
-    "diff": "diff_checkpoints",
-    "verify": "verify_resume",
+    "diff": "show_run (compare_to)",
+    "verify": "resume_run (check_only)",
     "resume": "resume_run",
-    "note": "add_note",
+    "note": "save_checkpoint",
     "finish": "finish_run",
-    "set": "set_variables",
-    "put": "put_record",
+    "set": "save_checkpoint (variables)",
     "save": "save_checkpoint",
-    "next": "next_step",
+    "next": "show_run (part: next)",
 }
 _STATUS = {"start": "running", "done": "completed", "fail": "failed", "block": "blocked", "skip": "skipped"}
 _PHRASES = (
@@ -48,7 +47,7 @@ _PHRASES = (
         r"--from-step ('[^']*'|\S+) runs the step again",
         r"report_step (step: \1, status: running) then runs it again",
     ),
-    (r"Give it again: --var \S+=…", "Give it again: set_variables"),
+    (r"Give it again: --var \S+=…", "Give it again: save_checkpoint (variables)"),
     (r"--accept ([a-z_]+(?:\.[a-z_]+)+)", r'accept: ["\1"]'),
 )
 _COMMAND = re.compile(r"`leftoff ([a-z]+)((?: [^`]*)?)`(?! in a shell)")
@@ -87,6 +86,61 @@ def told(error: LeftoffError) -> str:
         hint = "list_runs lists the runs there are."
     blank = "" if hint.startswith("\n") else " "
     return tame(f"{for_a_model(error.whole)}{blank}{for_a_model(hint)}".strip())
+
+
+# -- answers
+
+MOST = 8000  # characters of an answer, about 2,000 tokens, unless the model asked for more
+_LEAST = 300  # characters that an entry of a shortened list or object may have in any case
+
+
+def compact(value: Any) -> str:
+    """Return a value as the JSON text of an answer."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
+
+
+def bounded(answer: dict[str, Any]) -> dict[str, Any]:
+    """Return an answer that is not longer than ``MOST``. ``left_out`` in it says what was left out of each part."""
+    if len(compact(answer)) <= MOST:
+        return answer
+    left_out: dict[str, str] = {}
+    short: dict[str, Any] = _fit(answer, MOST - 800, "", left_out)
+    shown = dict(list(left_out.items())[:10])
+    return {
+        **short,
+        "left_out": shown,
+        "hint": "show_run has parts and pages; limit gives long texts in full.",
+    }
+
+
+def _fit(value: Any, room: int, path: str, left_out: dict[str, str]) -> Any:
+    """Return a value with at most about ``room`` characters. Small entries of an object stay whole, large ones share
+    what is left; a list keeps its first entries, a text its head and tail."""
+    size = len(compact(value))
+    if size <= room:
+        return value
+    if isinstance(value, str):
+        half = max(room // 2 - 30, 40)
+        return f"{value[:half]} … ({len(value):,} characters) … {value[-half:]}"
+    if not isinstance(value, (dict, list)):
+        return value
+    entries = list(value.items() if isinstance(value, dict) else enumerate(value))
+    if isinstance(value, dict):
+        entries.sort(key=lambda entry: len(compact(entry[1])))
+    kept: dict[Any, Any] = {}
+    for number, (key, entry) in enumerate(entries):
+        share = max(room // (len(entries) - number), min(_LEAST, room))
+        place = f"{path}.{key}".lstrip(".") if isinstance(value, dict) else path
+        piece = _fit(entry, share, place, left_out if isinstance(value, dict) else {})
+        room -= len(compact(piece)) + len(str(key)) + 4
+        if kept and room < 0:
+            break
+        kept[key] = piece
+    if len(kept) < len(entries):
+        left_out[path or "answer"] = f"{len(entries) - len(kept)} of {len(entries)} entries"
+    if isinstance(value, list):
+        return list(kept.values())
+    return {key: kept[key] for key in value if key in kept}
 
 
 # -- arguments
