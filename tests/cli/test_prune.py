@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from leftoff.clock import Clock
 from tests.cli.command import call, succeed
 
 
@@ -170,6 +171,31 @@ def test_without_rules(project: Path) -> None:
         k: v for k, v in pruned(project).items() if k in ("removed", "kept")
     }
     assert [] == list(project.iterdir())
+
+
+def test_by_itself_by_default(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Any verb that writes removes logs of finished runs after 30 days, and moves completed runs to the trash after 90.
+    Checkpoints and runs in progress stay."""
+    real, days = Clock.now, [0]
+    monkeypatch.setattr(Clock, "now", lambda clock: real(clock) + days[0] * 86_400_000)
+    (project / "flow.yaml").write_text("name: flow\nsteps: [{id: a, run: echo printed}]\n")
+    succeed("run", "flow.yaml", "--run-id", "done", cwd=project)
+    succeed("start", "w", "--run-id", "open", cwd=project)
+    saved(project, 25, "error", "open")
+    days[0] = 31
+    succeed("note", "at work", "--run", "open", cwd=project)
+    gone = succeed("logs", "done", cwd=project)
+    assert "" == gone.out and "its log was removed" in gone.err
+    assert not list((project / ".leftoff/attempts").rglob("log"))
+    days[0] = 91
+    assert "done" in succeed("note", "still at work", "--run", "open", cwd=project).err
+    assert ["open"] == [run["run_id"] for run in succeed("ls", "--json", cwd=project).json["runs"]]
+    assert 25 == len(checkpoints(project, "open"))
+    succeed("undelete", "done", cwd=project)
+    settings(project, "[retention]\nauto = false\n")
+    days[0] = 200
+    succeed("note", "x", "--run", "open", cwd=project)
+    assert 0 == call("show", "done", cwd=project).code
 
 
 def test_by_itself_at_most_once_a_day(project: Path) -> None:

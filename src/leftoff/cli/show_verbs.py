@@ -436,6 +436,6 @@ def _attempt_facts(log: AttemptLog, now: int) -> list[str]:
     if log.silent:
         out.append("printed nothing")
     elif not log.there and not log.of_python and not log.elsewhere:
-        gone = "its log is gone" if about.log else "no log"
+        gone = "its log is gone" if about.log else "its log was removed: it was old"
         out.append("has printed nothing yet" if log.is_written else gone)
     return out

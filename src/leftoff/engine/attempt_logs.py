@@ -78,7 +78,7 @@ class AttemptLog(NamedTuple):
     @property
     def silent(self) -> bool:
         """Whether it ended without printing anything. A log is created for the first line."""
-        if self.of_python:
+        if self.of_python or self.attempt.log is None:
             return False
         said_nothing = self.error is not None and not self.error.get("tail")
         return not self.there and self.ended and (self.attempt.exit_code == 0 or said_nothing)

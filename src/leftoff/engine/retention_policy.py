@@ -20,8 +20,8 @@ from leftoff.store.rows import RunRow
 ALL = -1
 ARCHIVE, REMOVE = "archive", "remove"
 IN_PROGRESS = ("running", "paused", "blocked")
-_KEYS = ("auto", "keep", "archives", "max_size", "trash")
-TRASH_MS = 30 * DAY_MS
+_KEYS = ("auto", "keep", "archives", "max_size", "trash", "logs")
+TRASH_MS = LOGS_MS = 30 * DAY_MS
 
 
 class Keep:
@@ -39,7 +39,8 @@ class Keep:
 
 class Policy(NamedTuple):
     """The rules of a project. ``runs``: by status, after how many milliseconds, and what then. ``trash``: how long what
-    was removed can be brought back (``None``: until the user empties the trash)."""
+    was removed can be brought back (``None``: until the user empties the trash). ``logs``: how long logs of finished
+    runs are stored (``None``: as long as the run)."""
 
     keep: Mapping[str, Keep] = {}
     runs: Mapping[str, tuple[int, str]] = {}
@@ -47,6 +48,7 @@ class Policy(NamedTuple):
     max_bytes: int | None = None
     auto: bool = False
     trash: int | None = TRASH_MS
+    logs: int | None = LOGS_MS
 
 
 def kept_for(completed: int, failed: int) -> Policy:
@@ -107,13 +109,9 @@ def policy(section: dict[str, Any], base: Policy = DEFAULT, *, auto: bool = Fals
     if size is not None and size < 0:
         told = f"max_size must be a size, not {section['max_size']!r}"
         raise _wrong("max_size", told, 'For example: "500 MB".')
-    trash = trash_age(section)
-    return Policy(keep=keep, runs=runs, archives=archives, max_bytes=size, auto=is_auto, trash=trash)
-
-
-def trash_age(section: dict[str, Any]) -> int | None:
-    """Return for how long what was removed can be brought back."""
-    return _age(section["trash"], "trash") if "trash" in section else TRASH_MS
+    trash = _age(section["trash"], "trash") if "trash" in section else base.trash
+    logs = _age(section["logs"], "logs") if "logs" in section else base.logs
+    return Policy(keep, runs, archives, size, is_auto, trash, logs)
 
 
 def _wrong(key: str, what: str, hint: str) -> Invalid:

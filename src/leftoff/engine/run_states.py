@@ -16,14 +16,14 @@ from leftoff.engine.commit import Head, Seal, Terms, commit_in
 from leftoff.engine.find import need_store, need_unmoved, version_of
 from leftoff.engine.lease import held, state
 from leftoff.engine.opening import run_by_id
-from leftoff.engine.retention_policy import trash_age
+from leftoff.engine.retention_policy import IN_PROGRESS, Policy, outlived, policy
 from leftoff.errors import Ambiguous, Conflict, LeaseHeld, LeftoffError, NotFound
 from leftoff.files import SWEPT, is_due, mark_done
 from leftoff.host import ALIVE, UNKNOWN, debug
 from leftoff.model.changes import ChangeSet
 from leftoff.model.ids import of_run, parse_ref, shown_step
 from leftoff.store.base import SqlStore, Tx, View
-from leftoff.store.rows import ATTEMPTS, PYTHON_LOGS, RunRow, Trashed
+from leftoff.store.rows import ATTEMPTS, PYTHON_LOGS, RunRow, Trashed, is_of_attempt
 
 if TYPE_CHECKING:
     from leftoff.engine.project import Project
@@ -140,14 +140,28 @@ def removal_size(store: SqlStore, rows: Iterable[RunRow]) -> int:
 
 
 def tidy_store(project: Project) -> None:
-    """Remove what is due: blobs after their grace period, and once a day the trash. A failure waits until tomorrow."""
+    """Remove what is due: blobs after their grace period; once a day old logs, and what was in the trash for too long.
+    Old runs move to the trash, unless the project follows a protocol, which has rules of its own. A failure waits until
+    tomorrow."""
     store, now, stamp = project.store, project.now, os.path.join(project.store_folder, SWEPT)
+    settings = project.settings
     try:
         if not is_due(stamp, now):
             store.sweep(thorough=False)
             return
         mark_done(stamp, now)
-        for each in due_trash(store, now, trash_age(project.settings.section("retention"))):
+        rules, protocol = (
+            settings.parsed("retention", lambda said: policy(said, auto=True)),
+            settings.section("mirror"),
+        )
+        moved = _retire(store, rules, now) if rules.auto and not protocol else []
+        if moved:
+            known = f"{', '.join(moved[:3])}{', …' if moved[3:] else ''}"
+            project.say(
+                f"leftoff: {len(moved)} old run(s) moved to the trash: {known}. See `leftoff help undelete`."
+            )
+        remove_old_logs(store, now, rules.logs)
+        for each in due_trash(store, now, rules.trash):
             try:
                 remove_for_good(store, each)
             except (Conflict, NotFound):
@@ -155,6 +169,47 @@ def tidy_store(project: Project) -> None:
         sweep_store(store, thorough=False)
     except (LeftoffError, OSError) as error:
         debug("did not sweep: %s", error)
+
+
+def _retire(store: SqlStore, rules: Policy, now: int) -> list[str]:
+    """Move the runs that the rules let go to the trash. Return their ids."""
+    rows = store.read(lambda view: [row for row in view.list_runs({}) if outlived(row, rules, now)])
+    moved = []
+    for row in rows:
+        try:
+            set_aside(store, row, now=now, trash=True)
+            moved.append(row.run_id)
+        except (Conflict, NotFound):
+            pass  # it is driven, or has changed since
+    return moved
+
+
+def remove_old_logs(store: SqlStore, now: int, age: int | None) -> int:
+    """Remove what the attempts of finished runs printed longer than ``age`` ago. Return the bytes given back."""
+    if age is None:
+        return 0
+    freed = 0
+    while found := store.read(lambda view: view.old_logs(now - age)):
+        freed += sum(
+            _remove_folder(os.path.join(store.folder, log)) for _, log in found if is_of_attempt(log)
+        )
+        store.write(lambda tx: tx.drop_logs([token for token, _ in found]))
+    above = os.path.join(store.folder, ATTEMPTS)
+    for run_id in os.listdir(above) if os.path.isdir(above) else ():
+        steps = os.path.join(above, run_id, PYTHON_LOGS)  # Python code has no attempts' rows
+        row = store.read(lambda view: view.find_run(run_id)) if os.path.isdir(steps) else None  # noqa: B023
+        if row is not None and row.status not in IN_PROGRESS and now - row.updated_at > age:
+            freed += _remove_folder(steps)
+    return freed
+
+
+def _remove_folder(path: str) -> int:
+    """Delete a folder. Return the bytes given back."""
+    from shutil import rmtree
+
+    size = disk_use(path)
+    rmtree(path, ignore_errors=True)
+    return size
 
 
 _HEX, _TOKEN = frozenset("0123456789abcdef"), 16  # the name of an attempt's folder, and how long it is
@@ -272,8 +327,6 @@ def remove_attempts(store: SqlStore, run_id: str) -> int:
 
     It is renamed in a transaction, so that a new run of that id which starts meanwhile keeps its own folder.
     """
-    from shutil import rmtree
-
     folder = attempts_folder(store, run_id)
     aside = f"{folder}.{os.urandom(4).hex()}"
 
@@ -285,6 +338,4 @@ def remove_attempts(store: SqlStore, run_id: str) -> int:
 
     if not os.path.isdir(folder) or not store.write(put_aside, durable=False):
         return 0
-    size = disk_use(aside)
-    rmtree(aside, ignore_errors=True)
-    return size
+    return _remove_folder(aside)

@@ -124,6 +124,7 @@ class Retention:
                 continue  # another process uses it
             done.removed.append(self._old_archive(row))
         if self.store.exists():  # what earlier prunes and crashes left goes, too
+            done.freed += run_states.remove_old_logs(self.store, self.now, self.rules.logs)
             done.freed += sweep_store(self.store, at_once=active_count() == 1)
             in_trash = [each.row for each in run_states.in_trash(self.store)]
             done.in_trash = run_states.removal_size(self.store, in_trash)

@@ -479,6 +479,10 @@ class View:
         store that several machines share keeps that itself."""
         return None, None
 
+    def old_logs(self, before: int) -> list[tuple[str, str]]:
+        """Return token and folder of some attempts of finished runs that ended before a moment and have a log."""
+        return self.rows(self.q.old_logs, (before, SOME))
+
     def blob(self, hash: bytes) -> BlobRow | None:
         """Return the row of a blob, if a commit has referred to it."""
         row = self.one(self.q.blob, (hash,))
@@ -651,6 +655,11 @@ class Tx(View):
 
     def keep_log(self, token: str, last: bytes | None, whole: BlobRow | None) -> None:
         """Keep what an attempt printed, for ``kept_log``. A store whose logs are files has them already."""
+
+    def drop_logs(self, tokens: Iterable[str]) -> None:
+        """Note that the logs of these attempts were removed."""
+        for token in tokens:
+            self.note(self.q.drop_log, (token,))
 
     # -- facts and blobs
 

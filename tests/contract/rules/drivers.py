@@ -120,6 +120,23 @@ class DriverRules(Rules):
             attempt, "token run step process log started_at ended_at exit_code"
         )
 
+    def test_old_logs(self, store: SqlStore, other: SqlStore) -> None:
+        """Logs of attempts that ended before a moment are found once their run is finished, until they are dropped."""
+        scribe = Scribe(store)
+        for token in ("t1", "t2"):
+            store.write(lambda tx, t=token: tx.add_attempt(t, scribe.run, "a", AT, log=f"attempts/r/{t}"))  # type: ignore[misc]
+        store.write(lambda tx: tx.end_attempt("t1", AT + 9, 3))
+        assert [] == other.read(lambda v: v.old_logs(AT + 10))
+        row = store.read(lambda v: v.run_row(scribe.run))
+        assert row is not None
+        columns = {"workflow": row.workflow, "branch": row.branch}
+        store.write(lambda tx: tx.set_card(scribe.run, {**columns, "status": "failed"}, {}))
+        assert [] == other.read(lambda v: v.old_logs(AT + 9))
+        assert [("t1", "attempts/r/t1")] == other.read(lambda v: v.old_logs(AT + 10))
+        store.write(lambda tx: tx.drop_logs(["t1"]))
+        assert [] == other.read(lambda v: v.old_logs(AT + 10))
+        store.write(lambda tx: tx.set_card(scribe.run, {**columns, "status": row.status}, row.card))
+
     def test_the_last_attempts(self, store: SqlStore) -> None:
         """The last that began between two moments, oldest first, with the number of the current one."""
         scribe = Scribe(store)

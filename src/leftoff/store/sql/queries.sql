@@ -390,6 +390,19 @@ UPDATE attempt SET ended_at = $1, exit_code = $2 WHERE token = $3
 -- What an attempt printed.
 UPDATE attempt SET output = coalesce($2::bytea, output), printed = coalesce($3::bytea, printed) WHERE token = $1
 
+-- name: old_logs
+-- Attempts of finished runs that have a log and ended before a moment.
+SELECT a.token, a.log FROM attempt a JOIN run r ON r.run = a.run
+WHERE a.log IS NOT NULL AND a.ended_at < $1 AND r.status IN ('completed', 'failed', 'abandoned') LIMIT $2
+
+-- name: drop_log [sqlite]
+-- The log of an attempt was removed.
+UPDATE attempt SET log = NULL WHERE token = $1
+
+-- name: drop_log [postgres]
+-- The log of an attempt was removed.
+UPDATE attempt SET log = NULL, output = NULL, printed = NULL WHERE token = $1
+
 -- name: run_of_attempt [postgres]
 -- The id of the run that an attempt belongs to: its log is in that folder.
 SELECT r.run_id FROM attempt a JOIN run r ON r.run = a.run WHERE a.token = $1
