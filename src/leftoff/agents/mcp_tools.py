@@ -32,13 +32,11 @@ from leftoff.errors import CannotResume, Conflict, Invalid, LeftoffError, NeedsP
 from leftoff.host import agent_above
 from leftoff.model.changes import NOTHING
 from leftoff.model.ids import given_step
-from leftoff.model.words import RUN_STATUS, UNFINISHED
+from leftoff.model.words import RUN_STATUS
 from leftoff.operations import checkpoints, run_reports, runs
 from leftoff.operations.resuming import RUNNING, find, judge, resume_unasked
 from leftoff.operations.run_lifecycle import Start, finish_run, start_or_continue
 from leftoff.operations.workflow_runs import is_driven
-from leftoff.store.base import View
-from leftoff.store.rows import RunRow
 
 INSTRUCTIONS = (
     "leftoff records the progress of long work, so that it can be resumed after a crash, after a compaction or in a "
@@ -472,21 +470,13 @@ def _refuse_other_runs_step(project: Project, caller: Caller, path: str) -> None
 
     A model that was told of that run may report on it without resuming it. The step would be added to its own run.
     """
-    own = run_reports.current_row(project, caller)
-
-    def owner(view: View) -> RunRow | None:
-        if view.row(own.run, "step", path) is not None:
-            return None
-        others = view.list_runs({"status": UNFINISHED}, _LISTED)
-        return next((row for row in others if view.row(row.run, "step", path) is not None), None)
-
-    row = project.store.read(owner)
-    if row is not None:
-        title = f" ({quoted(row.title, 100)})" if row.title else ""
+    own, other = run_reports.owner_of_step(project, caller, path)
+    if other is not None:
+        title = f" ({quoted(other.title, 100)})" if other.title else ""
         raise Conflict(
-            f"{path} is a step of run {row.run_id}{title}, which this session has not resumed.",
+            f"{path} is a step of run {other.run_id}{title}, which this session has not resumed.",
             hint=f"Nothing was changed. If the user wants that run continued, call resume_run with run_id: "
-            f"{row.run_id}. To add the step to your own run, pass run_id: {own.run_id}.",
+            f"{other.run_id}. To add the step to your own run, pass run_id: {own.run_id}.",
         )
 
 

@@ -28,7 +28,7 @@ from leftoff.engine.step_lifecycle import (
 from leftoff.errors import NotFound, StoreUnavailable, usage_errors
 from leftoff.model.changes import NOTHING, ChangeSet, Version
 from leftoff.model.ids import check_step, given_step, parent_of
-from leftoff.model.words import FINISHED, check_record, decides_step
+from leftoff.model.words import FINISHED, UNFINISHED, check_record, decides_step
 from leftoff.store.base import Tx, View
 from leftoff.store.rows import BlobRow, RunRow
 
@@ -68,6 +68,19 @@ def step_named(project: Project, row: RunRow, path: str) -> str:
     if "[" not in path and "\\" not in path:
         return path
     return project.store.read(lambda view: known_step(view, row.run, path))
+
+
+def owner_of_step(project: Project, caller: Caller, path: str) -> tuple[RunRow, RunRow | None]:
+    """Return the run that is meant, and another unfinished run that has the step if the first one does not."""
+    own = current_row(project, caller)
+
+    def other(view: View) -> RunRow | None:
+        if view.row(own.run, "step", path) is not None:
+            return None
+        rows = view.list_runs({"status": UNFINISHED}, 50)
+        return next((row for row in rows if view.row(row.run, "step", path) is not None), None)
+
+    return own, project.store.read(other)
 
 
 def session_of_caller(project: Project, caller: Caller) -> str | None:
