@@ -60,7 +60,7 @@ packages: # that the tests need
 bench: $(VENV_BENCH) $(VENV_MAKERS) ## measure against peers (ARGS=--json for a machine)
 	@.venv-bench/bin/python -m bench $(ARGS)
 
-agents: $(VENV) ## the real agents' programs from npm, with leftoff: takes long, writes docs/agents/compatibility.md
+agents: $(VENV) ## the real agents' programs from npm, with leftoff: takes long, writes docs/reference/agent-compatibility.md
 	@tools/ensure-packages git npm unshare=util-linux ip=iproute2 tmux
 	@$(BIN)/python -m tests.real_agents $(ARGS)
 
@@ -79,6 +79,9 @@ pictures: $(VENV) ## draw the animation in the README from a real session
 docs: $(VENV_DOCS) ## build the documentation as a site in site/, with a search
 	@.venv-docs/bin/zensical build --clean --strict
 	@echo "to read it: python3 -m http.server --directory site"
+
+reference: $(VENV) ## write the generated parts of docs/reference
+	@$(BIN)/python tools/reference.py
 
 clean: ## remove what was built; never a .leftoff folder
 	@rm -rf .venv .venv-* build dist site .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

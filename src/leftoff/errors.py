@@ -80,7 +80,9 @@ class LeftoffError(Exception):
 class Usage(LeftoffError):
     code = "usage"
     exit_code = 2
-    default_hint = "Nothing was changed. `leftoff help` explains the command, docs/guide.md the Python API."
+    default_hint = (
+        "Nothing was changed. See `leftoff help`, or docs/reference/python-api.md for the Python API."
+    )
 
 
 class Ambiguous(Usage):
@@ -104,7 +106,7 @@ class BadDefinition(Usage):
     """The message has one line per problem, each starting with ``file:line:column:``."""
 
     code = "bad_definition"
-    default_hint = "Nothing was started. docs/workflows.md explains every key."
+    default_hint = "Nothing was started. docs/reference/workflow-file.md explains every key."
 
 
 class NotFound(LeftoffError, LookupError):
@@ -153,12 +155,14 @@ class BadSettings(Invalid):
 
     code = "bad_settings"
     exit_code = 2
-    default_hint = "Nothing was changed. docs/settings.md explains every key."
+    default_hint = "Nothing was changed. docs/reference/settings.md explains every key."
 
 
 class BadTemplate(Invalid):
     code = "bad_template"
-    default_hint = "Correct the template in the workflow file, or set the variable; see docs/workflows.md."
+    default_hint = (
+        "Correct the template in the workflow file, or set the variable; see docs/reference/workflow-file.md."
+    )
 
 
 class Unsupported(BadData):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 Reasons = dict[str, str]
 
-NOT_SEALED = "a program's end is no checkpoint (docs/guide.md): its last step was one"
+NOT_SEALED = "a program's end is no checkpoint (docs/reference/python-api.md): its last step was one"
 LAST_STEP = "the end of a run is in the commit of its last step"
 DECLARED = "what a workflow file says of it"
 PROGRAM = "who goes on with it: the program, when it is started again"
@@ -119,7 +119,7 @@ ALLOWED: dict[tuple[str, str], Reasons] = {
         "run/summary": "a session's end has a reason, which is no summary"
     },
     ("resume by start, with more", "python"): {
-        "variable/n": "docs/guide.md: variables= is what a new run starts with"
+        "variable/n": "docs/reference/python-api.md: variables= is what a new run starts with"
     },
     ("resume by a word", "hooks"): BY_A_WORD,
     ("resume by a word, after a failure", "hooks"): BY_A_WORD,

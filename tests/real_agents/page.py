@@ -13,21 +13,21 @@ from tests.real_agents.agents import AGENTS
 from tests.real_agents.cache import versions
 from tests.real_agents.scenarios import ALL, Scenario
 
-PAGE = Path(__file__).parents[2] / "docs" / "agents" / "compatibility.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "agent-compatibility.md"
 WORKS, UNSUPPORTED, FAILS = "works", "not supported", "FAILS"
 NOT_PLAYED = "not tried"
 TOGETHER = "all"
 _ONE = threading.Lock()
 HEAD = """\
-# Which agents it was tried with
+# Agent compatibility
 
-This page is written by `make agents` (`tests/real_agents/README.md` says how): the real programs, in the versions
-below, play each scenario against a scripted model on the loopback, and what they leave behind is read with leftoff's
-own command. It shows how the programs and leftoff get along, not what a model would choose to do.
+`make agents` writes this page (`tests/real_agents/README.md` explains how). The real programs, in the versions below,
+play each scenario against a scripted model on the loopback. leftoff's own command then reads what they left. The page
+shows how the programs and leftoff work together, not what a model would choose to do.
 
 Last run: {day}, leftoff {version}.
 
-| | {titles} |
+| Scenario | {titles} |
 | --- | {dashes} |
 | version | {versions} |
 """
@@ -87,7 +87,7 @@ def text(rows: list[Row]) -> str:
         out += f"| **{one.name}**: {one.promise} | {' | '.join(cells)} |\n"
     together = [row for row in rows if row.agent == TOGETHER]
     if together:
-        out += "\n| all together | |\n| --- | --- |\n"
+        out += "\n| Scenario | All agents together |\n| --- | --- |\n"
     for row in together:
         out += f"| **{row.scenario.name}**: {row.scenario.promise} | {_cell(row, notes)} |\n"
     if notes:

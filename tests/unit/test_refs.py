@@ -1,4 +1,4 @@
-"""What a REF names: one thing or nothing, by the rules of docs/cli/README.md, said here once more."""
+"""What a REF names: one thing or nothing, by the rules of docs/reference/refs.md, said here once more."""
 
 from __future__ import annotations
 

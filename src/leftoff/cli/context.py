@@ -128,7 +128,7 @@ class Context:
         """Report the variables whose values were not stored, because they look like secrets."""
         for key in keys:
             self.say(
-                f"leftoff: {key} holds what looks like a secret, which is not stored (see docs/redaction.md)."
+                f"leftoff: {key} holds what looks like a secret, which is not stored (see docs/reference/settings.md)."
             )
 
 

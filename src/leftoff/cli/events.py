@@ -1,8 +1,8 @@
 """Show what `run` and `resume` do while they work: the driver passes each event to an observer.
 
-An event is a dict whose ``event`` names its kind (docs/events.md lists them). ``sentence`` words it for people. The
-observers: JSON lines for a program (``JsonLines``), a live display on a terminal (``LiveDisplay``), else one line per
-event (``PlainLines``).
+An event is a dict whose ``event`` names its kind (docs/reference/events.md lists them). ``sentence`` words it for
+people. The observers: JSON lines for a program (``JsonLines``), a live display on a terminal (``LiveDisplay``), else
+one line per event (``PlainLines``).
 
 Observers are called from one thread, never from a signal handler. They start no threads and handle no signals. If their
 output cannot be written they fall silent, and the run continues.

@@ -188,7 +188,7 @@ def _named(name: str, ctx: Context) -> list[str]:
 # -- init
 
 _TOML = """\
-# leftoff.toml: what differs from the defaults (docs/settings.md)
+# leftoff.toml: what differs from the defaults (docs/reference/settings.md)
 [redaction]
 names = []                    # more names whose values are secret
 

@@ -1,6 +1,6 @@
 """Find runs: what a REF names, and which run is meant when a verb is called without one.
 
-The readings of a REF are tried in the order of docs/cli/README.md, and the first that applies is final: if a run is
+The readings of a REF are tried in the order of docs/reference/refs.md, and the first that applies is final: if a run is
 named and it has no such version, that is an error, and no looser reading is tried.
 
 Without a REF the run is, in this order: the one that ``--run`` names, that of the environment, that of the session,

@@ -62,7 +62,7 @@ class Foreach:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepDefinition:
-    """One step; ``path`` addresses it everywhere. For which fields are templates, see docs/workflows.md."""
+    """One step; ``path`` addresses it everywhere. docs/reference/workflow-file.md says which fields are templates."""
 
     path: str
     id: str

@@ -1,0 +1,269 @@
+#!/usr/bin/env python3
+"""Write the generated parts of docs/reference: from the help, the docstrings and the tables of the code.
+
+    tools/reference.py            write the parts that are not up to date, and a page for each verb that has none
+    tools/reference.py --check    print the pages that are not up to date; exit 1 if there is one
+
+A generated part is between `<!-- begin NAME -->` and `<!-- end -->`. Everything around it is written by hand: edit it
+in the page.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import leftoff
+from leftoff import errors
+from leftoff.agents.mcp_tools import TOOLS, Tools
+from leftoff.cli.options import COMMON, CURRENT, GROUPS, SAME, VERBS, Opt, Spec, spec_of
+from leftoff.engine.findings import CODES, NEVER_YES, is_fixed
+from leftoff.operations.page_actions import ACTIONS, PageAction
+
+PAGES = Path(__file__).resolve().parent.parent / "docs" / "reference"
+PART = re.compile(r"(<!-- begin ([^>]+?) -->\n).*?(<!-- end -->)", re.DOTALL)
+NEW_PAGE = "# leftoff {0}\n\n<!-- begin verb {0} -->\n<!-- end -->\n"
+PLUMBING = "ls verify reject unblock next put artifact track beat pause cat restore hook mcp completion compat".split()
+VISIBLE = [verb for verb in VERBS if verb not in PLUMBING]
+
+
+def table(heads: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    lines = [heads, tuple("---" for _ in heads), *rows]
+    return "".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |\n" for line in lines)
+
+
+def fenced(kind: str, text: str) -> str:
+    return f"```{kind}\n{text.rstrip()}\n```\n"
+
+
+# -- the command
+
+
+def linked(text: str, verb: str = "", folder: str = "") -> str:
+    """Link each command in a text of the help to the page of its verb, except on that page itself."""
+
+    def link(match: re.Match[str]) -> str:
+        name = SAME.get(match[2], match[2])
+        if name not in VERBS or name == verb:
+            return match[1]
+        place = f"plumbing.md#leftoff-{name}" if name in PLUMBING else f"{name}.md"
+        return f"[{match[1]}]({folder}{place})"
+
+    return re.sub(r"(`leftoff (\w+)[^`]*`)", link, text)
+
+
+def options_table(spec: Spec) -> str:
+    def row(option: Opt) -> tuple[str, str]:
+        name = f"`{option.name}{' ' + option.metavar if option.metavar else ''}`"
+        return name, linked(option.help, spec.verb)
+
+    return table(("Option", "Meaning"), [row(option) for option in spec.options])
+
+
+def called(spec: Spec) -> str:
+    """Return the usage of a verb, as its help prints it, and its description."""
+    usage = spec.help().partition("\n\n")[0].removeprefix("usage: ").replace("\n       ", "\n    ")
+    return fenced("text", usage) + "\n" + linked(spec.about, spec.verb) + "\n"
+
+
+def verb_part(verb: str) -> str:
+    spec = spec_of(verb)
+    own = own_options(spec)
+    more = "The [options of every verb](index.md#options-of-every-verb) work here"
+    if own != spec:
+        more += ", and [`--run` and `--branch`](index.md#options-that-choose-the-run)"
+    parts = (called(spec), options_table(own) if own.options else "", f"{more}.\n", examples(spec))
+    return "\n".join(part for part in parts if part)
+
+
+def own_options(spec: Spec) -> Spec:
+    """Return a verb without the options that choose the run."""
+    return spec._replace(options=tuple(option for option in spec.options if option not in CURRENT))
+
+
+def examples(spec: Spec) -> str:
+    """Return the examples of the help, with what they do as comments."""
+    comment = re.compile(r"(?<=\S)   +(?=\S)")
+    lines = inspect.cleandoc(spec.examples).split("\n")
+    return fenced("sh", "\n".join(comment.sub(lambda gap: f"{gap[0][:-2]}# ", line) for line in lines))
+
+
+def verbs_part() -> str:
+    """Return every visible verb, by group."""
+    text = ""
+    for group, title in GROUPS.items():
+        rows = [
+            (f"[{verb}]({verb}.md)", linked(VERBS[verb][1])) for verb in VISIBLE if VERBS[verb][0] == group
+        ]
+        text += f"\n### {title}\n\n" + table(("Verb", "What it does"), rows) if rows else ""
+    return text
+
+
+def plumbing_part() -> str:
+    text = ""
+    for verb in PLUMBING:
+        spec = spec_of(verb)
+        own = own_options(spec)
+        options = "\n" + options_table(own) if own.options else ""
+        text += f"\n## leftoff {verb}\n\n{called(spec)}{options}"
+    return text
+
+
+def common_part() -> str:
+    rows = [(f"`{name}{' ' + value if value else ''}`", help) for name, (value, help) in COMMON.items()]
+    return table(("Option", "Meaning"), rows)
+
+
+def current_part() -> str:
+    return table(
+        ("Option", "Meaning"), [(f"`{option.name} {option.metavar}`", option.help) for option in CURRENT]
+    )
+
+
+def same_part() -> str:
+    def page(verb: str) -> str:
+        return f"plumbing.md#leftoff-{verb}" if verb in PLUMBING else f"{verb}.md"
+
+    return table(
+        ("Word", "Same as"), [(f"`{word}`", f"[`{verb}`]({page(verb)})") for word, verb in SAME.items()]
+    )
+
+
+# -- tables of the code
+
+
+def tools_part() -> str:
+    text = ""
+    for name in TOOLS:
+        call = getattr(Tools, name)
+        given = ", ".join(
+            f"`{argument}`" for argument in inspect.signature(call).parameters if argument != "self"
+        )
+        text += f"\n### {name}\n\n{inspect.getdoc(call)}\n\nArguments: {given}.\n"
+    return text
+
+
+def actions_part() -> str:
+    def fields(action: PageAction) -> str:
+        return (
+            ", ".join(f"`{name}` ({kind})" for name, kind in action.fields.items() if name != "plan")
+            or "none"
+        )
+
+    return table(("Action", "Fields"), [(f"`{name}`", fields(action)) for name, action in ACTIONS.items()])
+
+
+def levels_part() -> str:
+    """Return what cannot be changed about findings."""
+    fixed = ", ".join(f"`{code}`" for code in CODES if is_fixed(code))
+    kept = ", ".join(f"`{code}`" for code in NEVER_YES)
+    return f"- A project cannot change the level of {fixed}.\n- `--yes` does not answer {kept}.\n"
+
+
+def errors_part() -> str:
+    """Return the tree of errors from the docstring that the code keeps."""
+    tree = (errors.__doc__ or "").partition("::\n\n")[2].partition("\n\nEach class")[0]
+    return fenced("text", inspect.cleandoc(tree))
+
+
+# -- the Python API
+
+
+def summary(thing: object) -> str:
+    """Return the first paragraph of a docstring, as Markdown."""
+    first = (inspect.getdoc(thing) or "").partition("\n\n")[0].replace("\n", " ")
+    return first.replace("``", "`")
+
+
+def signature(name: str, call: Callable[..., Any]) -> str:
+    """Return how a function is called, without types."""
+    bare = [
+        parameter.replace(annotation=inspect.Parameter.empty)
+        for parameter in inspect.signature(call).parameters.values()
+        if parameter.name != "self"
+    ]
+    return f"`{name}{inspect.Signature(bare)}`"
+
+
+def members(cls: type) -> Iterator[tuple[str, str]]:
+    """Yield the documented public members of a class, in the order of the alphabet."""
+    for name, member in sorted(inspect.getmembers(cls)):
+        if name.startswith("_") or not inspect.getdoc(member) or name in dir(tuple):
+            continue
+        if inspect.isfunction(member):
+            yield signature(name, member), summary(member)
+        elif isinstance(member, property):
+            yield f"`{name}`", summary(member)
+
+
+def class_part(name: str) -> str:
+    return table(("Name", "What it does"), list(members(getattr(leftoff, name))))
+
+
+def functions_part(*names: str) -> str:
+    rows = [
+        (signature(f"leftoff.{name}", getattr(leftoff, name)), summary(getattr(leftoff, name)))
+        for name in names
+    ]
+    return table(("Call", "What it does"), rows)
+
+
+PARTS: dict[str, Callable[..., str]] = {
+    "verb": verb_part,
+    "verbs": verbs_part,
+    "plumbing": plumbing_part,
+    "common": common_part,
+    "current": current_part,
+    "same": same_part,
+    "tools": tools_part,
+    "actions": actions_part,
+    "levels": levels_part,
+    "errors": errors_part,
+    "class": class_part,
+    "functions": functions_part,
+}
+
+
+def filled(text: str) -> str:
+    """Return a page with its generated parts as they should be."""
+
+    def part(match: re.Match[str]) -> str:
+        name, *words = match[2].split()
+        return match[1] + PARTS[name](*words).lstrip("\n") + match[3]
+
+    return PART.sub(part, text)
+
+
+def stale() -> dict[Path, str]:
+    """Return the pages that are not up to date, with what they should be. A page without a verb should be empty."""
+    folder = PAGES / "cli"
+    wanted = {folder / f"{verb}.md": NEW_PAGE.format(verb) for verb in VISIBLE}
+    wanted |= {page: page.read_text(encoding="utf-8") for page in sorted(PAGES.rglob("*.md"))}
+    pages = {page: filled(text) for page, text in wanted.items()}
+    pages |= {folder / f"{page.stem}.md": "" for page in folder.glob("*.md") if _of_no_verb(page)}
+    return {page: text for page, text in pages.items() if not page.exists() or page.read_text() != text}
+
+
+def _of_no_verb(page: Path) -> bool:
+    return page.stem not in (*VISIBLE, "index", "plumbing")
+
+
+def main(words: list[str]) -> int:
+    pages = stale()
+    for page, text in pages.items():
+        print(page.relative_to(PAGES.parent.parent))
+        if words == ["--check"]:
+            continue
+        if text:
+            page.write_text(text, encoding="utf-8")
+        else:
+            page.unlink()
+    return int(words == ["--check"] and bool(pages))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))
