@@ -15,11 +15,11 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import leftoff
 from leftoff import errors
-from leftoff.agents.mcp_tools import TOOLS, Tools
+from leftoff.agents.mcp_tools import LISTED, TOOLS, Tools
 from leftoff.cli.options import COMMON, CURRENT, GROUPS, SAME, VERBS, Opt, Spec, spec_of
 from leftoff.engine.findings import CODES, NEVER_YES, is_fixed
 from leftoff.operations.page_actions import ACTIONS, PageAction
@@ -137,14 +137,36 @@ def same_part() -> str:
 
 
 def tools_part() -> str:
+    """Return what a model reads about each tool that is listed, and which other tools can be called."""
     text = ""
-    for name in TOOLS:
+    for name in LISTED:
         call = getattr(Tools, name)
-        given = ", ".join(
-            f"`{argument}`" for argument in inspect.signature(call).parameters if argument != "self"
-        )
-        text += f"\n### {name}\n\n{inspect.getdoc(call)}\n\nArguments: {given}.\n"
-    return text
+        hints = get_type_hints(call, include_extras=True)
+        given = {
+            f"`{word}`": described(hints[word])
+            for word in inspect.signature(call).parameters
+            if word != "self"
+        }
+        also = ", ".join(word for word, about in given.items() if not about)
+        rows = [(word, about) for word, about in given.items() if about]
+        text += f"\n### {name}\n\n{inspect.getdoc(call)}\n\n{table(('Argument', 'Meaning'), rows)}"
+        text += f"\nAlso: {also}.\n" if also else ""
+    others = ", ".join(f"`{name}`" for name in TOOLS if name not in LISTED)
+    return (
+        f"{text}\nTools of earlier versions are not listed, but still work when they are called: {others}.\n"
+    )
+
+
+def described(hint: Any) -> str:
+    """Return the description in an annotation."""
+    return next(
+        (
+            about.description or ""
+            for about in getattr(hint, "__metadata__", ())
+            if hasattr(about, "description")
+        ),
+        "",
+    )
 
 
 def actions_part() -> str:
