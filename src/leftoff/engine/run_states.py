@@ -152,7 +152,7 @@ def tidy_store(project: Project) -> None:
         mark_done(stamp, now)
         rules, protocol = (
             settings.parsed("retention", lambda said: policy(said, auto=True)),
-            settings.section("mirror"),
+            settings.section("protocol"),
         )
         moved = _retire(store, rules, now) if rules.auto and not protocol else []
         if moved:
