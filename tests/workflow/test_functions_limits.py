@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 import leftoff
-from leftoff.python import durable_running as running
-from leftoff.python.durable import retry_policy
+from leftoff.python import calls as calling
+from leftoff.python.calls import retry_policy
 from leftoff.workflow.durations import Retries
 from tests.seams import SEAMS
 from tests.workflow.driving import PATIENCE, until
@@ -25,7 +25,7 @@ __all__ = ["calls", "store"]
 def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """How long was waited between attempts; nobody really waits."""
     found: list[float] = []
-    monkeypatch.setattr(SEAMS["running.time.sleep"], found.append)
+    monkeypatch.setattr(SEAMS["calls.time.sleep"], found.append)
     return found
 
 
@@ -136,7 +136,7 @@ def test_a_late_attempt_does_not_speak_for_the_next(
 ) -> None:
     """While the second attempt runs, the first one returns: only the second counts."""
     begun, first, second = threading.Event(), threading.Event(), threading.Event()
-    out_of_time = running._out_of_time
+    out_of_time = calling._out_of_time
 
     def late(*what: Any) -> leftoff.StepTimeout:
         assert begun.wait(PATIENCE)  # a busy machine may take longer than that to begin
@@ -153,7 +153,7 @@ def test_a_late_attempt_does_not_speak_for_the_next(
         second.wait(PATIENCE)
         return "second"
 
-    monkeypatch.setattr(SEAMS["running._out_of_time"], late)
+    monkeypatch.setattr(SEAMS["calls._out_of_time"], late)
     assert "second" == run(store, step(work, timeout=0.2, retries={"max": 50, "backoff": 0}))
 
 

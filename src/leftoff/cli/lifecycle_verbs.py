@@ -135,7 +135,11 @@ def run_stop(args: Args, ctx: Context) -> int:
         how = "is stopped" if done.driven or ended else f"is not being driven; it {in_words(status)}"
         more = "…" if len(ended) > _MOST_STEPS else ""
         steps = f" Ended: {', '.join(map(step_name, ended[:_MOST_STEPS]))}{more}." if ended else ""
-        said = f"Run {run_id} {how}. `leftoff resume {run_id}` continues.{steps}"
+        program = done.run.row.card.get("program") if done.run is not None else None
+        then = f"`leftoff resume {run_id}` continues."
+        if program is not None:
+            then = f"Start the program {clean(str(program))} again to continue."
+        said = f"Run {run_id} {how}. {then}{steps}"
     ctx.say(said)
     return ctx.answer(done.run) if done.run is not None else 0
 

@@ -195,7 +195,7 @@ def run_or_start(
     changes, blobs = save_blobs(store, changes)
 
     def work(tx: Tx) -> tuple[Head, int, bool] | None:
-        row, seen = opening.twin(tx), opening.seen
+        row, seen = opening.own_run(tx), opening.seen
         if (row and (row.run, row.seq)) != (seen and (seen.run, seen.seq)):
             if row is not None:
                 need_free(tx, row.run, row.run_id, driver[0], at, take_over=take_over)
@@ -219,7 +219,9 @@ def go_on(
         reader = Reader(store, tx, row.run, row.run_id)
         put_back_open_steps(reader, changes, terms.at)
         if opening is not None:
-            lifecycle.Steps(reader, changes, terms.at).declare(opening.steps)
+            steps = lifecycle.Steps(reader, changes, terms.at)
+            steps.declare(opening.steps)
+            steps.withdraw(opening.steps)
         return None
 
     report(store, row, make, terms, scrubber)

@@ -317,6 +317,10 @@ def judge_for_program(project: Project, request: ResumeRequest, call: str) -> Ve
     try:
         verdict.refuse(hint)
     except CannotResume as error:
+        if any(BRING_BACK in finding.choices for finding in verdict.findings):
+            error.hint += (
+                f" `leftoff resume {run_id} --yes` restores the copy; then start your program again."
+            )
         error.hint += f" For a new run, end this one first: `leftoff finish {run_id} --status abandoned`."
         raise
     return verdict

@@ -65,6 +65,24 @@ class Opening:
     def twin(self, view: View) -> RunRow | None:
         return next(iter(self.twins(view, 1)), None)
 
+    def own_run(self, view: View) -> RunRow | None:
+        """Return the run that a program continues: that of its id, finished or not, else the unfinished one of its
+        work."""
+        if self.run_id is None:
+            return self.twin(view)
+        row = view.find_run(self.run_id)
+        if row is None and is_taken(view, self.run_id):
+            raise Conflict(
+                f"Run {self.run_id} is in the trash: what it did is not done again.",
+                hint=f"`leftoff undelete {self.run_id}` brings it back, with its result; or choose another run_id.",
+            )
+        if row is not None and row.workflow != self.workflow:
+            raise Conflict(
+                f"Run {row.run_id} is a run of {row.workflow}, not of {self.workflow}.",
+                hint="Choose another run_id.",
+            )
+        return row
+
 
 def _step_entry(step: Any) -> tuple[str, dict[str, Any]]:
     """Read a step that is declared by its path, or by a dict with ``id`` and what is known of it."""

@@ -38,7 +38,7 @@ Record = dict[str, Any]
 # What kept a step from being done, or says how that came about: nothing of it is left when the step has ended.
 _ON_THE_WAY = frozenset(("completed_at", "error", "interrupted_at", "last_error", "waits_until", "why"))
 # What a try at a step leaves in its record; the rest is how it was declared, and whose it is.
-OF_A_TRY = _ON_THE_WAY | {"started_at", "result", "typed", "outputs", "cache", "digest", "args"}
+OF_A_TRY = _ON_THE_WAY | {"started_at", "result", "typed", "outputs", "cache", "code", "digest", "args"}
 _SAID = _ON_THE_WAY | {"result", "typed"}
 _ENDED = _ON_THE_WAY | {ONCE_MORE}
 _OVER_AND_DUE = frozenset(("completed_at", "waits_until"))
@@ -310,6 +310,18 @@ class Steps:
                 parent = parent_of(path)
                 places[parent] = places[parent] + 1 if parent in places else self._next_order(path)
                 self.put(path, declare(places[parent], known))
+
+    def withdraw(self, steps: Iterable[tuple[str, Record]]) -> None:
+        """Delete the steps at the top that were declared, never tried, and are in the list no more (if there is one).
+
+        They stay in the history."""
+        wanted = {path for path, _ in steps}
+        known = self.all() if wanted else {}
+        inner = {parent_of(path) for path in known} | {parent_of(path) for path in wanted}
+        for path, record in known.items():
+            untried = record["status"] == "pending" and not _tries(record) and not self.is_approval(path)
+            if untried and "/" not in path and path not in wanted | inner:
+                self.remove(path)
 
     def remove(self, path: str) -> None:
         """Delete a step, with what is stored next to it."""

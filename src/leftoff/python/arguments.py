@@ -15,7 +15,7 @@ from leftoff.model.changes import NOTHING, TYPE
 from leftoff.model.codec import encode as stored
 from leftoff.model.codec import mark, sha256, text, thaw
 from leftoff.model.ids import shown_step
-from leftoff.model.typed import readable
+from leftoff.model.typed import readable, typed
 from leftoff.python.value_kinds import OWN_TYPES, class_name, kind_of
 from leftoff.python.values import EXACT, encode_value, with_marks
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 MORE = "*"  # positional arguments that no parameter names
 SHOWN = 200  # characters of canonical JSON: arguments up to this size are in the record as they are
 MOST_SHOWN = 1000  # of all of them together
+MOST_OF_KEY = 100  # characters of the key of a call
 DEEP = 50  # levels of arguments that hold something that cannot be recorded
 _VARARGS, _VARKEYS = 0x04, 0x08
 
@@ -110,6 +111,13 @@ class Given(NamedTuple):
     record: dict[str, Any]
     exact: str
 
+    def of(self, code: str | None) -> Given:
+        """Return the same, with the digest of the code of the function that is called."""
+        return self if code is None else Given({**self.record, "code": code}, self.exact)
+
+
+NO_CONTENT = Given({}, "")  # of an item that is known by its name alone
+
 
 def call_facts(arguments: dict[str, Any], scrubber: Scrubber | None) -> Given:
     """Return what is recorded of a call's arguments: ``digest``, and ``args`` if there are any.
@@ -131,6 +139,16 @@ def call_facts(arguments: dict[str, Any], scrubber: Scrubber | None) -> Given:
     return Given(out, exact)
 
 
+def argument_key(arguments: dict[str, Any], scrubber: Scrubber | None) -> str:
+    """Return a name for the arguments of a call: the only one if it is short and no secret, else a digest."""
+    given = call_facts(arguments, scrubber)
+    only = next(iter(arguments.values())) if len(arguments) == 1 else arguments
+    # Text that looks like another value is quoted: 1 and "1" are two arguments.
+    word = only if isinstance(only, str) and only and typed(only) == only else text(only)
+    shown = len(word) <= MOST_OF_KEY and TYPE not in word and given.record["digest"] == given.exact
+    return word if shown else given.record["digest"].removeprefix("sha256:")[:16]
+
+
 def _digest(written: str) -> str:
     return f"sha256:{sha256(written.encode()).hexdigest()}"
 
@@ -144,15 +162,25 @@ def given_arguments(
     function: Any, args: tuple[Any, ...], named: dict[str, Any], scrubber: Scrubber | None
 ) -> Given:
     """Return the ``call_facts`` of a call with arguments of any kind."""
+    return counted(_bound(function, args, named), scrubber)
+
+
+def call_key(function: Any, args: tuple[Any, ...], named: dict[str, Any], scrubber: Scrubber | None) -> str:
+    """Return the ``argument_key`` of a call with arguments of any kind."""
+    bound = _bound(function, args, named)
+    return argument_key({name: _countable(value) for name, value in bound.items()}, scrubber)
+
+
+def _bound(function: Any, args: tuple[Any, ...], named: dict[str, Any]) -> dict[str, Any]:
+    """Return parameter to argument, whether or not the function can be called so."""
     while isinstance(function, partial):
         function, args, named = function.func, (*function.args, *args), {**function.keywords, **named}
     if type(function) is FunctionType and not named and len(args) == function.__code__.co_argcount:
-        return counted(dict(zip(function.__code__.co_varnames, args, strict=False)), scrubber)
+        return dict(zip(function.__code__.co_varnames, args, strict=False))
     try:
-        bound = Signature(function, "").bind(args, named)
+        return Signature(function, "").bind(args, named)
     except TypeError:  # the call itself raises it, in its step
-        bound = {**named, MORE: list(args)}
-    return counted(bound, scrubber)
+        return {**named, MORE: list(args)}
 
 
 def content(item: Any, scrubber: Scrubber | None) -> Given:
@@ -227,25 +255,34 @@ def other_arguments(
 
     ``batch``: the step of which it is an item. ``run``: the run's id, if an earlier process did it.
     """
-    parts = differing(record, now.record)
-    before, after = (_with([(part[0], part[side]) for part in parts]) for side in (1, 2))
-    if before == after:  # they differ in what is not shown
-        parts = []
-    where = f" of run {run}" if run is not None else ""
-    if batch is not None:
-        what = f"Item {path.removeprefix(f'{batch}/')} of {shown_step(batch)}{where} was done"
-        told = f"{before}, and now comes {after}" if parts else "with other content than it has now"
-        hint = (
-            "again=True runs all items again. Or let key= give another name to an item whose content changes."
-        )
-    else:
-        name = shown_step(path)
-        what = f"Step {name}{where} was done"
-        told = f"{before}, and is called {after} now" if parts else "with other arguments than now"
+    if batch is None:
+        parts, name = differing(record, now.record), shown_step(path)
         by = parts[0][0] if parts and parts[0][0] != MORE else "…"
-        hint = f'Give each call its own name: run.do(f"{name}/{{{by}}}", …), or use run.map(fn, items). '
+        hint = f'Give each call its own name: run.do(f"{name}/{{{by}}}", …), or use keyed=True or run.map(fn, items). '
         hint += "again=True runs it again."
+        return other_call(path, record, now, run, hint)
+    before, after = _sides(record, now.record)
+    where = f" of run {run}" if run is not None else ""
+    what = f"Item {path.removeprefix(f'{batch}/')} of {shown_step(batch)}{where} was done"
+    told = f"{before}, and now comes {after}" if before != after else "with other content than it has now"
+    hint = "again=True runs all items again. Or let key= give another name to an item whose content changes."
     return (Usage if run is None else Diverged)(f"{what} {told}.", hint=hint)
+
+
+def other_call(path: str, record: dict[str, Any], now: Given, run: str | None, hint: str) -> LeftoffError:
+    """Return the error for a step that was done with other arguments. ``run``: as of `other_arguments`."""
+    before, after = _sides(record, now.record)
+    where = f" of run {run}" if run is not None else ""
+    told = f"{before}, and is called {after} now" if before != after else "with other arguments than now"
+    return (Usage if run is None else Diverged)(f"Step {shown_step(path)}{where} was done {told}.", hint=hint)
+
+
+def _sides(record: dict[str, Any], now: dict[str, Any]) -> tuple[str, str]:
+    """Return what differs in the arguments of a record and of now. The two are equal if it is not shown."""
+    parts = differing(record, now)
+    return _with([(name, before) for name, before, _ in parts]), _with(
+        [(name, after) for name, _, after in parts]
+    )
 
 
 def _with(arguments: list[tuple[str, Any]]) -> str:

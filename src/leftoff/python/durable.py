@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar, ca
 
 from leftoff.errors import Usage
 from leftoff.python.arguments import Signature, encode_arguments
+from leftoff.python.calls import Attempts, check_size, code_digest, is_coroutine_function
 from leftoff.python.replay import IN_STEP, Scope, current, flows, needs_key, stray_scope
-from leftoff.workflow.durations import Retries, seconds
 
 if TYPE_CHECKING:
     from leftoff.python.durable_running import Handle, TaskHandle
@@ -21,56 +21,47 @@ P = ParamSpec("P")
 R = TypeVar("R")
 C = TypeVar("C")
 AT_A_TIME = 4
-_COROUTINE, _GENERATORS = 0x80, 0x20 | 0x200  # among the flags of a code object
+_GENERATORS = 0x20 | 0x200  # among the flags of a code object
 
-_RETRIES = "retries=3, or retries={'max': 3, 'backoff': '2s', 'factor': 2, 'jitter': True}"
-
-
-def duration(value: Any, what: str) -> float:
-    """Return the seconds that a number or a text like ``10m`` means."""
-    if isinstance(value, (int, float)) and not isinstance(value, bool) and value >= 0:
-        return float(value)
-    problem = f"{what}={value!r} is not a duration"
-    if isinstance(value, str):
-        try:
-            return seconds(value)
-        except ValueError as error:
-            problem = f"{what}: {error}"
-    raise Usage(f"{problem}.", hint=f"{what}='10m', '1h30m', '500ms', or seconds.")
+OPTIONS = (
+    "retries",
+    "retry_on",
+    "timeout",
+    "key",
+    "keyed",
+    "version",
+    "idempotent",
+    "ignore",
+    "on_code_change",
+)
 
 
-def retry_policy(value: Any) -> Retries:
-    if isinstance(value, Retries):
-        return value
-    given = value if isinstance(value, dict) else {"max": value}
-    unknown = [word for word in given if word not in Retries._fields]
-    if unknown:
-        raise Usage(f"retries has no {unknown[0]!r}.", hint=_RETRIES)
-    most, factor = given.get("max", 0), given.get("factor", 2.0)
-    if not isinstance(most, int) or isinstance(most, bool) or most < 0:
-        raise Usage(f"retries={most!r} is not a number of retries.", hint=_RETRIES)
-    if not isinstance(factor, (int, float)) or isinstance(factor, bool) or factor < 1:
-        raise Usage(f"retries: the factor {factor!r} must be a number of 1 or more.", hint=_RETRIES)
-    backoff = duration(given.get("backoff", 1.0), "backoff")
-    return Retries(most, backoff, float(factor), bool(given.get("jitter", True)))
-
-
-class Options:
+class Options(Attempts):
     """The options of a step or a workflow, checked."""
 
-    __slots__ = ("idempotent", "ignore", "key", "name", "retries", "timeout", "version")
+    __slots__ = ("idempotent", "ignore", "key", "keyed", "name", "version")
 
-    def __init__(self, name: str, **given: Any) -> None:
-        timeout, version, ignore = given.get("timeout"), given.get("version"), given.get("ignore", ())
+    def __init__(
+        self,
+        name: str,
+        *,
+        key: str | Callable[..., Any] | None = None,
+        keyed: bool = False,
+        version: str | int | None = None,
+        idempotent: bool = True,
+        ignore: str | Iterable[str] = (),
+        **attempts: Any,
+    ) -> None:
         self.name = _name(name)
-        self.retries = retry_policy(given.get("retries", 0))
-        self.timeout = None if timeout is None else duration(timeout, "timeout")
-        self.key: str | Callable[..., Any] | None = given.get("key")
+        super().__init__(name, **attempts)
+        if keyed and key is not None:
+            raise Usage(
+                f"{name}: key= and keyed= exclude each other.", hint="keyed=True: all arguments are the key."
+            )
+        self.key, self.keyed = key, keyed
         self.version = None if version is None else str(version)
-        self.idempotent: bool = given.get("idempotent", True)
+        self.idempotent = idempotent
         self.ignore = frozenset((ignore,) if isinstance(ignore, str) else ignore)
-        if self.timeout == 0:
-            raise Usage(f"{name}: a timeout of nothing leaves no time at all.", hint="timeout='10m'")
 
 
 def _name(name: object) -> str:
@@ -86,13 +77,6 @@ def _name(name: object) -> str:
             hint='name="fetch": text without [ and ], no digit first.',
         )
     return name
-
-
-def check_size(size: object) -> int:
-    """Return a number of parallel calls, or raise ``Usage``."""
-    if not isinstance(size, int) or isinstance(size, bool) or size < 1:
-        raise Usage(f"max_parallel={size!r} must be a number of 1 or more.", hint="max_parallel=8")
-    return size
 
 
 def _running() -> Any:
@@ -115,6 +99,7 @@ class Durable(Generic[P, C]):
         self.settings = settings
         self.name = settings.name
         self.signature = Signature(function, settings.name)
+        self.code = None if self.is_group else code_digest(function)
         self._fixed_key: str | None = None
         for word in ("__name__", "__qualname__", "__doc__", "__module__"):
             if hasattr(function, word):
@@ -149,7 +134,7 @@ class Durable(Generic[P, C]):
 
     def options(self, **changed: Any) -> Any:
         """The same with other options, for one call or many: ``fetch.options(timeout="1h")(url)``."""
-        mine = {word: getattr(self.settings, word) for word in Options.__slots__ if word != "name"}
+        mine = {word: getattr(self.settings, word) for word in OPTIONS}
         unknown = [word for word in changed if word not in mine]
         if unknown:
             raise Usage(f"A step has no option {unknown[0]!r}.", hint=f"Options: {', '.join(mine)}.")
@@ -169,7 +154,8 @@ class Durable(Generic[P, C]):
             return None
         if scope is None and flows:
             scope = stray_scope()
-            if scope is not None and self._fixed_key is None and self.settings.key is None:
+            has_key = self._fixed_key is not None or self.settings.key is not None or self.settings.keyed
+            if scope is not None and not has_key:
                 raise needs_key(self.name, "another thread than the workflow's own")
         return cast("Scope | None", scope)
 
@@ -365,7 +351,7 @@ def step(function: Any = None, *, name: str | None = None, **options: Any) -> An
     if function is None:
         return lambda given: step(given, name=name, **options)
     settings = _settings(function, name, options)
-    made: Any = (AsyncStepFunction if _is_async(function) else StepFunction)(function, settings)
+    made: Any = (AsyncStepFunction if is_coroutine_function(function) else StepFunction)(function, settings)
     if isinstance(settings.key, str) and not made.signature.names(settings.key):
         raise Usage(f"{settings.name} has no parameter {settings.key!r} to be its key.", hint='key="url"')
     return made
@@ -403,7 +389,7 @@ def workflow(
             f"A workflow has no option {wrong[0]!r}.",
             hint="name, version, max_parallel; the others are a step's.",
         )
-    kind: Any = AsyncWorkflowFunction if _is_async(function) else WorkflowFunction
+    kind: Any = AsyncWorkflowFunction if is_coroutine_function(function) else WorkflowFunction
     return kind(function, _settings(function, name, options), check_size(max_parallel))
 
 
@@ -415,9 +401,9 @@ def _settings(function: Any, name: str | None, options: dict[str, Any]) -> Optio
         raise Usage(f"{function!r} is not a function.", hint="@staticmethod goes above @leftoff.step.")
     own = getattr(function, "__name__", None)
     code: Any = getattr(function, "__code__", None)
-    unknown = [word for word in options if word not in Options.__slots__]
+    unknown = [word for word in options if word not in OPTIONS]
     if unknown:
-        raise Usage(f"A step has no option {unknown[0]!r}.", hint=f"Options: {', '.join(Options.__slots__)}.")
+        raise Usage(f"A step has no option {unknown[0]!r}.", hint=f"Options: name, {', '.join(OPTIONS)}.")
     own_first = code is not None and code.co_argcount and not hasattr(function, "__func__")
     if own_first and code.co_varnames[0] in ("self", "cls"):
         raise Usage(
@@ -429,8 +415,3 @@ def _settings(function: Any, name: str | None, options: dict[str, Any]) -> Optio
     if name is None and (own is None or own == "<lambda>"):
         raise Usage("A function without a name needs one to be known by.", hint='name="fetch"')
     return Options(name or str(own), **options)
-
-
-def _is_async(function: Any) -> bool:
-    code = getattr(getattr(function, "__func__", function), "__code__", None)
-    return bool(code is not None and code.co_flags & _COROUTINE)

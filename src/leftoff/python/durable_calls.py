@@ -14,9 +14,9 @@ from leftoff.engine import step_lifecycle as lifecycle
 from leftoff.engine.commit import Seal
 from leftoff.errors import Invalid, LeftoffError, NeedsPerson, StepFailed, StepTimeout, Usage
 from leftoff.model.changes import NOTHING
-from leftoff.model.ids import ancestors
+from leftoff.model.ids import ancestors, step_word
 from leftoff.model.words import ONCE_MORE
-from leftoff.python.arguments import call_facts, differing
+from leftoff.python.arguments import argument_key, call_facts
 from leftoff.python.replay import Scope, needs_key
 from leftoff.python.values import encode_value
 
@@ -50,7 +50,8 @@ class Call:
         self.scope = scope
         self.args = args
         self.named = named
-        self.facts = call_facts(arguments, scope.flow.buffer.redactor).record
+        self.given = call_facts(arguments, scope.flow.buffer.redactor).of(function.code)
+        self.facts = self.given.record
         self.number, self.path, self.order = place
         self.has_below = is_map or function.is_group  # whether its steps are below it
         self.reaches = NOW
@@ -98,8 +99,8 @@ class Call:
                 NeedsPerson(
                     f"Step {self.path} of run {flow.run.id} was cut off, and is not to be repeated blindly "
                     "(idempotent=False).",
-                    hint=f"If it took effect: leftoff step done {self.path} --run {flow.run.id}. "
-                    f"If not: resume with again=[{self.path!r}].",
+                    hint=f"If it took effect: leftoff step done {step_word(self.path)} --run {flow.run.id} "
+                    f"--result JSON, with what it returned. If not: resume with again=[{self.path!r}].",
                 )
             )
         return MISSING
@@ -118,13 +119,6 @@ class Call:
             error = step_failed(self.path, record.get("error") or {})
             flow.failed(error, self)
             raise error
-
-    def differs(self, record: dict[str, Any]) -> str:
-        """Say how the arguments differ from those of a record."""
-        parts = differing(record, self.facts)
-        if not parts:
-            return f"their digest was {record['digest'][:19]}…, and is {self.facts['digest'][:19]}… now"
-        return "; ".join(f"{name} was {_shown(old)}, and is {_shown(new)} now" for name, old, new in parts)
 
     # -- its life
 
@@ -210,16 +204,14 @@ class Call:
         )
         record = {**lifecycle.retry(self._record), "error": flow.steps.describe(error, named, lost)}
         in_doubt = isinstance(error, StepTimeout) and not settings.idempotent
-        most = 0 if self.has_below else settings.retries.max
-        # Another attempt would change nothing after most of leftoff's own errors.
-        final = isinstance(error, LeftoffError) and not (error.retry or isinstance(error, StepTimeout))
-        if self._failed <= most and not in_doubt and not final:
+        pause = None if self.has_below or in_doubt else settings.pause_after(error, self._failed)
+        if pause is not None:
             record["retried"] = self._failed
             record.pop("in_doubt", None)
             with flow.recording():
                 flow.buffer.fail_step(self.path, record, None)
             self.old = record
-            return settings.retries.pause(self._failed)
+            return pause
         if not in_doubt:
             record.pop("in_doubt", None)
         record.pop("retried", None)
@@ -289,10 +281,6 @@ class Call:
         return lifecycle.put_back(self._record, self.scope.flow.buffer.now())
 
 
-def _shown(argument: Any) -> str:
-    return repr(argument) if argument is not NOTHING else "not given"
-
-
 def place_call(
     function: Durable[..., Any], scope: Scope, args: tuple[Any, ...], named: dict[str, Any]
 ) -> Call:
@@ -302,6 +290,8 @@ def place_call(
     bound = function.signature.bind(args, named)
     arguments = function.counted(bound)
     key = function.key_of(bound, args, named)
+    if key is None and function.settings.keyed:
+        key = argument_key(arguments, scope.flow.buffer.redactor)
     if key is None and not own:
         raise needs_key(function.name, "another thread or task than the workflow's own")
     keyed = (0, scope.keyed_path(function.name, key), scope.count) if key is not None else None

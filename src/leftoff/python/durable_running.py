@@ -1,27 +1,23 @@
 """Calls of durable functions being made: one, many (``map``), or in the background (``defer``).
 
-A `Call` makes all decisions; the functions here call the user's function and wait, in a thread or in a coroutine. A
-plain function with a timeout runs in a thread of its own. Python cannot stop a thread: when time is up the step has
-failed, and the function continues in the background until it returns. Its return value is ignored then.
-
-The threads are daemons, so that a function that hangs does not keep a program from ending. Ctrl-C leaves them behind,
-and what they return is not recorded any more.
+A `Call` makes all decisions; the functions here call the user's function and wait, in a thread or in a coroutine
+(`leftoff.python.calls`).
 """
 
 from __future__ import annotations
 
-import time
 from _thread import allocate_lock, get_ident
 from collections import deque
 from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator
 from contextlib import contextmanager
-from contextvars import copy_context
 from functools import partial
-from threading import Event, Thread
+from threading import Event
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
-from leftoff.errors import StepFailed, StepTimeout, Usage
+from leftoff.errors import StepFailed, Usage
 from leftoff.model.ids import ancestors
+from leftoff.python.arguments import argument_key
+from leftoff.python.calls import call_once, in_tasks, in_threads, pause, plainly, start_thread
 from leftoff.python.durable_calls import LATER, MISSING, NEVER, Call, place_call
 from leftoff.python.durable_runs import RUN_OPTIONS as RUN_OPTIONS
 from leftoff.python.durable_runs import Finished, Request, open_durable_run
@@ -29,7 +25,6 @@ from leftoff.python.item_steps import free_path
 from leftoff.python.replay import IN_STEP, Scope, current, leave, needs_key
 from leftoff.python.run_steps import PythonLog
 from leftoff.python.values import decode_value, encode_value
-from leftoff.workflow.durations import duration_text as duration_text
 
 if TYPE_CHECKING:
     from leftoff.python.durable import Durable
@@ -38,23 +33,11 @@ R = TypeVar("R")
 
 
 # -- one call
-#
-# A call of a plain function and one of a coroutine function take the same course, which is written as a coroutine. For
-# a plain function it never waits, so that `_plainly` runs it to its end.
-
-
-def _plainly(course: Coroutine[Any, Any, Any]) -> Any:
-    """Run a coroutine that awaits nothing that waits."""
-    try:
-        course.send(None)
-    except StopIteration as done:
-        return done.value
-    raise AssertionError("a plain function cannot wait")
 
 
 def make_call(call: Call) -> Any:
     """Make a call whose identity is known. Return its value, or a coroutine that gives it."""
-    return _make(call) if call.function.is_async else _plainly(_make(call))
+    return _make(call) if call.function.is_async else plainly(_make(call))
 
 
 async def _make(call: Call) -> Any:
@@ -84,28 +67,22 @@ async def _attempts(call: Call) -> Any:
         try:
             value = await _invoke(call)
         except BaseException as error:
-            pause = call.pause_after(error)
+            length = call.pause_after(error)
         else:
             return call.succeed(value)
-        if call.function.is_async:
-            from asyncio import sleep
-
-            await sleep(pause)
-        else:
-            time.sleep(pause)
+        await pause(length, is_async=call.function.is_async)
 
 
 async def _invoke(call: Call) -> Any:
     """Call the function. The calls that it makes in turn are part of the step."""
-    flow, function, timeout = call.scope.flow, call.function, call.function.settings.timeout
+    flow, function = call.scope.flow, call.function
     blocks = not function.is_async and not flow.busy and flow.root.thread == get_ident()
     token, log = current.set(IN_STEP), PythonLog(flow.buffer, call.path, call.attempt)
     log.enter()
     flow.busy = flow.busy or blocks
     try:
-        if timeout is None:
-            return await _value_of(function, call.args, call.named)
-        return await _timed_async(call, timeout) if function.is_async else _timed(call, timeout)
+        work = partial(function.plain, *call.args, **call.named)
+        return await call_once(work, call.path, function.settings.timeout, is_async=function.is_async)
     finally:
         log.leave()
         leave(token)
@@ -118,39 +95,12 @@ async def _value_of(function: Durable[..., Any], args: Iterable[Any], named: dic
     return await value if function.is_async else value
 
 
-def _timed(call: Call, timeout: float) -> Any:
-    """Call the function in a thread of its own, which is left alone once the time is up."""
-    handle: Handle[Any] = Handle(None)
-    start_thread(
-        partial(handle.make, partial(call.function.plain, *call.args, **call.named)), f"leftoff {call.path}"
-    )
-    if not handle.wait(timeout):
-        raise _out_of_time(call, timeout, " Its function may still be running in the background.")
-    return handle.result()
-
-
-async def _timed_async(call: Call, timeout: float) -> Any:
-    import asyncio
-
-    try:
-        async with asyncio.timeout(timeout) as limit:
-            return await call.function.plain(*call.args, **call.named)
-    except TimeoutError:
-        if limit.expired():
-            raise _out_of_time(call, timeout) from None
-        raise
-
-
-def _out_of_time(call: Call, timeout: float, more: str = "") -> StepTimeout:
-    return StepTimeout(f"Step {call.path} was not done within {duration_text(timeout)}.{more}")
-
-
 # -- a workflow, with a run of its own or inside another
 
 
 def execute_run(request: Request) -> Any:
     """Execute a workflow from its first line, or return a coroutine that does. Finished steps are replayed."""
-    return _execute(request) if request.function.is_async else _plainly(_execute(request))
+    return _execute(request) if request.function.is_async else plainly(_execute(request))
 
 
 async def _execute(request: Request) -> Any:
@@ -203,13 +153,6 @@ def _inside(call: Call) -> Iterator[Scope]:
 
 
 # -- threads
-
-
-def start_thread(work: Callable[[], None], name: str) -> Thread:
-    """Start a thread that sees the context variables of its maker."""
-    thread = Thread(target=copy_context().run, args=(work,), name=name, daemon=True)
-    thread.start()
-    return thread
 
 
 class Crew:
@@ -456,12 +399,16 @@ class Map(PlainMap):
 
     def _keyed(self, key: Any) -> list[str] | None:
         """Return the paths of items that are known by a key. The second item of a name gets a number."""
-        if key is None:
+        function, taken = self._function, dict[str, None]()
+        if key is None and not function.settings.keyed:
             return None
-        taken: dict[str, None] = {}
         for item in self._items:
-            bound = self._function.signature.bind(item, {})
-            taken[free_path(self.name, self._function.named_by(key, bound, item, {}), taken)] = None
+            bound = function.signature.bind(item, {})
+            if key is not None:
+                name = function.named_by(key, bound, item, {})
+            else:
+                name = argument_key(function.counted(bound), self._scope.flow.buffer.redactor)
+            taken[free_path(self.name, name, taken)] = None
         return list(taken)
 
     def _path(self, index: int) -> str:
@@ -548,29 +495,7 @@ def map_in_threads(
     """
     work = _map_of(function, scope, iterables, key)
     with work:
-        todo = work.left()
-        wanted, errors, lock = iter(todo), dict[int, BaseException](), allocate_lock()
-
-        def one_after_another() -> None:
-            while True:
-                with lock:
-                    index = None if errors or work.stopped else next(wanted, None)
-                if index is None:
-                    return
-                try:
-                    work.results[index] = work.make(index)
-                except BaseException as error:
-                    errors[index] = error
-
-        name = f"leftoff {work.name}"
-        threads = [start_thread(one_after_another, name) for _ in range(min(size, len(todo)))]
-        try:
-            for thread in threads:
-                thread.join()
-        finally:
-            wanted = iter(())  # after Ctrl-C nothing new is begun
-        if errors:
-            raise errors[min(errors)]
+        in_threads(work, work.left(), size)
     return work.results
 
 
@@ -589,20 +514,6 @@ def map_in_tasks(
 
 
 async def _in_tasks(work: PlainMap, size: int) -> list[Any]:
-    import asyncio
-
     with work:
-        todo = work.left()
-        wanted, errors = iter(todo), dict[int, Exception]()
-
-        async def one_after_another() -> None:
-            while not errors and (index := next(wanted, None)) is not None:
-                try:
-                    work.results[index] = await work.make(index)
-                except Exception as error:
-                    errors[index] = error
-
-        await asyncio.gather(*(one_after_another() for _ in range(min(size, len(todo)))))
-        if errors:
-            raise errors[min(errors)]
+        await in_tasks(work, work.left(), size)
     return work.results

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from leftoff.engine import find
 from leftoff.engine.commit import Head, save_blobs
 from leftoff.engine.find import RESUMES, twins
-from leftoff.engine.opening import Opening, is_taken, opening_changes, start_in
+from leftoff.engine.opening import Opening, opening_changes, start_in
 from leftoff.engine.run_reader import Reader
 from leftoff.engine.settings import CALLER
 from leftoff.errors import CannotResume, Conflict, LeaseHeld, NotFound, Redacted, Usage
@@ -147,20 +147,13 @@ def _there(view: View, request: Request, opening: Opening) -> RunRow | None:
     """Return the run that is asked for, if it exists."""
     digest = opening.facts["inputs"]
     if opening.run_id is not None:
-        row = view.find_run(opening.run_id)
-        if row is None and is_taken(view, opening.run_id):
+        row = opening.own_run(view)
+        if row is not None and request.given and row.card.get("inputs") != digest:
             raise Conflict(
-                f"Run {opening.run_id} is in the trash: what it did is not done again.",
-                hint=f"`leftoff undelete {opening.run_id}` brings it back, with its result; or choose another run_id.",
+                f"Run {row.run_id} was started with other arguments.",
+                hint=f"{request.function.name}.resume({row.run_id!r}) continues with its own; other arguments need "
+                "another run_id.",
             )
-        if row is not None:
-            _check_ours(request, row)
-            if request.given and row.card.get("inputs") != digest:
-                raise Conflict(
-                    f"Run {row.run_id} was started with other arguments.",
-                    hint=f"{request.function.name}.resume({row.run_id!r}) continues with its own; other arguments need "
-                    "another run_id.",
-                )
         return row
     return next((row for row in opening.twins(view) if row.card.get("inputs") == digest), None)
 

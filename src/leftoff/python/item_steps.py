@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Container, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, Generic, TypeVar
@@ -13,10 +13,20 @@ from leftoff.engine.commit import Seal
 from leftoff.errors import Invalid, LeftoffError
 from leftoff.model.ids import check_step, quote_part
 from leftoff.model.words import EACH
-from leftoff.python.arguments import Given, content, given_arguments
+from leftoff.python.arguments import NO_CONTENT, Given, content, given_arguments
+from leftoff.python.calls import (
+    Attempts,
+    code_digest,
+    in_tasks,
+    in_threads,
+    is_coroutine_function,
+    make_step,
+    plainly,
+)
 from leftoff.python.run_steps import RunSteps, Step
 
 T = TypeVar("T")
+R = TypeVar("R")
 Item = tuple[T, str, Given | None]  # an item, the path of its step, and its content
 
 SHOWN = 5  # failed items that a summary names
@@ -29,7 +39,7 @@ def found_items(
 
     ``fn``: the function that is called with the items.
     """
-    buffer = steps.buffer
+    buffer, code = steps.buffer, code_digest(fn) if fn is not None else None
     taken: set[str] = set()
 
     def name(item: T) -> str:
@@ -40,8 +50,10 @@ def found_items(
     def given(item: T) -> Given | None:
         """Return the content of an item. An item without a key is known by its name alone."""
         if isinstance(fn, partial):
-            return given_arguments(fn, (item,), {}, buffer.redactor)
-        return content(item, buffer.redactor) if key is not None else None
+            return given_arguments(fn, (item,), {}, buffer.redactor).of(code)
+        if key is not None:
+            return content(item, buffer.redactor).of(code)
+        return NO_CONTENT.of(code) if code is not None else None
 
     if not isinstance(items, (list, tuple, dict, set, frozenset, range)):
         return ((item, name(item), given(item)) for item in items)
@@ -144,14 +156,15 @@ class Each(Iterator[T], Generic[T]):
 # -- run.map
 
 
-class Results(list[Any]):
+class Results(list[R]):
     """What a function returned for each item, in the order of the items; ``None`` where it failed.
 
     ``failures``: by the item's key, the exception.
     """
 
     def __init__(self, number: int) -> None:
-        super().__init__([None] * number)
+        nothing: Any = [None] * number
+        super().__init__(nothing)
         self.failures: dict[str, Exception] = {}
 
 
@@ -163,96 +176,108 @@ class ItemMap:
     """One call of ``run.map``: a function over many items, a step each, several in parallel."""
 
     def __init__(
-        self, steps: RunSteps, path: str, items: list[Item[Any]], *, keep_going: bool, again: bool
+        self,
+        steps: RunSteps,
+        path: str,
+        fn: Callable[[Any], Any],
+        items: list[Item[Any]],
+        attempts: Attempts,
+        *,
+        keep_going: bool,
+        again: bool,
     ) -> None:
-        self._steps, self._path, self._items = steps, path, items
+        self.name = path
+        self.results: Results[Any] = Results(len(items))
+        self.stopped = False  # an item has failed
+        self._steps, self._items = steps, items
+        self._fn, self._is_async = fn, is_coroutine_function(fn)
+        self._attempts = attempts
         self._keep_going = keep_going
         self._again = again
-        self._todo: list[int] = []
-        self._results = Results(len(items))
-        self._stopped = False
+        self._live: dict[str, Step] = {}  # items that are under way
 
-    def run(self, fn: Callable[[Any], Any], max_parallel: int) -> Results:
-        with self._whole():
+    def run(self, max_parallel: int) -> Any:
+        """Make the calls. Return the results, or a coroutine that does and gives them."""
+        return self._run_async(max_parallel) if self._is_async else self._run(max_parallel)
+
+    def _run(self, max_parallel: int) -> Results[Any]:
+        todo = self._left()
+        with self._whole(todo):
             if max_parallel <= 1:
-                for number in self._todo:
-                    self._one(fn, number)
-            elif self._todo:
-                from concurrent.futures import ThreadPoolExecutor
-
-                with ThreadPoolExecutor(max_parallel, thread_name_prefix="leftoff-map") as pool:
-                    waiting = [pool.submit(self._one, fn, number) for number in self._todo]
-                    try:
-                        for each in waiting:
-                            each.result()
-                    except BaseException:
-                        self._stopped = True
-                        pool.shutdown(wait=True, cancel_futures=True)
-                        raise
+                for number in todo:
+                    self.make(number)
+            else:
+                try:
+                    in_threads(self, todo, max_parallel)
+                except BaseException:
+                    self.stopped = True
+                    self._steps.drop(list(self._live.values()))
+                    raise
         return self._close()
 
-    async def run_async(self, fn: Callable[[Any], Coroutine[Any, Any, Any]], max_parallel: int) -> Results:
-        import asyncio
-
-        free = asyncio.Semaphore(max(1, max_parallel))
-        with self._whole():
-            await asyncio.gather(*(self._one_async(fn, number, free) for number in self._todo))
+    async def _run_async(self, max_parallel: int) -> Results[Any]:
+        todo = self._left()
+        with self._whole(todo):
+            await in_tasks(self, todo, max_parallel)
         return self._close()
 
-    def _one(self, fn: Callable[[Any], Any], number: int) -> None:
-        with self._item(number) as step:
-            if step is not None:
-                step.result = fn(self._items[number][0])
+    def _left(self) -> list[int]:
+        """Return the items that are to be called."""
+        steps, change = self._steps, self._attempts.on_code_change
+        return [
+            number
+            for number, (_, below, given) in enumerate(self._items)
+            if self._again or not steps.finished(below, given, self.name, change)
+        ]
 
-    async def _one_async(self, fn: Callable[[Any], Any], number: int, free: Any) -> None:
-        async with free:
-            with self._item(number) as step:
-                if step is not None:
-                    step.result = await fn(self._items[number][0])
+    def make(self, index: int) -> Any:
+        """Call the function for one item, or return a coroutine that does."""
+        return self._make(index) if self._is_async else plainly(self._make(index))
 
-    @contextmanager
-    def _item(self, number: int) -> Iterator[Step | None]:
-        """Enter the step of an item, unless another item has failed. Note its failure."""
-        if self._stopped:
-            yield None
+    async def _make(self, index: int) -> None:
+        """Make the step of an item, unless another item has failed. Note its failure."""
+        item, below, given = self._items[index]
+
+        def enter() -> Step:
+            step = self._live[below] = Step(self._steps, below, again=True, given=given)
+            return step
+
+        if self.stopped:
             return
-        _, below, given = self._items[number]
         try:
-            with Step(self._steps, below, again=True, given=given) as step:
-                yield step
+            await make_step(enter, partial(self._fn, item), self._attempts, is_async=self._is_async)
         except Exception as error:
             if isinstance(error, LeftoffError) and not self._steps.buffer.driving:
                 raise  # this process lost the run
-            self._results.failures[below.removeprefix(f"{self._path}/")] = error
-            self._stopped = not self._keep_going
+            self.results.failures[below.removeprefix(f"{self.name}/")] = error
+            self.stopped = not self._keep_going
+        finally:
+            self._live.pop(below, None)
 
     @contextmanager
-    def _whole(self) -> Iterator[None]:
+    def _whole(self, todo: list[int]) -> Iterator[None]:
         """Enter the step that the items belong to, if any is left to do. It fails if one of them does."""
-        self._todo = [
-            n for n, (_, below, _) in enumerate(self._items) if self._again or not self._steps.done(below)
-        ]
-        if not self._todo:
+        if not todo:
             yield
             return
-        failures = self._results.failures
+        failures = self.results.failures
         try:
-            with Step(self._steps, self._path, again=True):
+            with Step(self._steps, self.name, again=True):
                 yield
                 if failures:
                     raise _ItemsFailed(f"{len(failures)} of {len(self._items)} items failed")
         except _ItemsFailed:
             names = ", ".join([*failures][:SHOWN])
             more = f" and {len(failures) - SHOWN} more" if len(failures) > SHOWN else ""
-            text = f"{len(failures)} of {len(self._items)} items of {self._path} failed: {names}{more}."
+            text = f"{len(failures)} of {len(self._items)} items of {self.name} failed: {names}{more}."
             self._steps.left_undone = text
             print(f"leftoff: {text} Start it again to retry those.", file=sys.stderr)
 
-    def _close(self) -> Results:
+    def _close(self) -> Results[Any]:
         """Return the results of all items. Raise the first failure, unless the map keeps going."""
         for number, (_, below, _) in enumerate(self._items):
             if self._steps.done(below):
-                self._results[number] = self._steps.result(below)
-        if self._results.failures and not self._keep_going:
-            raise next(iter(self._results.failures.values()))
-        return self._results
+                self.results[number] = self._steps.result(below)
+        if self.results.failures and not self._keep_going:
+            raise next(iter(self.results.failures.values()))
+        return self.results

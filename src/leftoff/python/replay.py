@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from leftoff.errors import BadData, Diverged, LeftoffError, Rewound, Usage
 from leftoff.model.ids import quote_part
+from leftoff.python.arguments import other_call
 
 if TYPE_CHECKING:
     from leftoff.python.durable_calls import Call
@@ -266,21 +267,28 @@ class Flow:
 
     def fits(self, call: Call, record: dict[str, Any]) -> bool:
         """Return whether a record is of this very call. ``False``: it differs on purpose, and is to be replaced."""
-        if "digest" not in record or (
-            record["digest"] == call.facts["digest"]
-            and record.get("version") == call.function.settings.version
-        ):
+        settings = call.function.settings
+        if "digest" not in record:
             return True
-        if record.get("version") != call.function.settings.version:
+        if record.get("version") != settings.version:
             self.revise(int(record.get("revision", 0)))
             return False
-        if self.allows(record):
+        if record["digest"] != call.facts["digest"]:
+            if call.path in self.again:
+                self.revise(int(record.get("revision", 0)))
+            elif not self.allows(record):
+                hint = (
+                    "A workflow must make the same calls each time. Changed on purpose? "
+                    f"again=[{call.path!r}] runs this step again, a new version= everything that no longer fits. "
+                    "keyed=True on the step makes a step for each argument."
+                )
+                raise self.breaks(other_call(call.path, record, call.given, self.run.id, hint))
             return False
-        raise self.breaks(
-            Diverged(
-                f"Step {call.path} of run {self.run.id} was recorded with other arguments: {call.differs(record)}."
-            )
-        )
+        name, change = call.map.name if call.map else call.path, settings.on_code_change
+        if record["status"] != "completed" or not self.steps.reruns(name, record, call.facts, change):
+            return True
+        self.revise(int(record.get("revision", 0)))
+        return False
 
     def allows(self, record: dict[str, Any]) -> bool:
         """Return whether a record may be replaced by another call: it is older than the last change on purpose."""

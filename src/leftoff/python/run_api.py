@@ -10,10 +10,18 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, MutableMapping
+from collections.abc import (
+    Callable,
+    Collection,
+    Coroutine,
+    Iterable,
+    Iterator,
+    Mapping,
+    MutableMapping,
+)
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, TypeVarTuple, overload
 
 from leftoff.clock import Clock
 from leftoff.engine import find
@@ -28,10 +36,19 @@ from leftoff.engine.tracking import capture, look_around, track_given
 from leftoff.errors import Corrupt, NeedsPerson, NotFound, Redacted, StoreUnavailable
 from leftoff.model.changes import Version, check_address
 from leftoff.model.codec import freeze_holed
-from leftoff.model.ids import check_step, parent_of, parse_ref, shown_step
+from leftoff.model.ids import check_step, parent_of, parse_ref, quote_part, shown_step
 from leftoff.model.words import UNFINISHED, refuse_decision
-from leftoff.python.arguments import given_arguments
-from leftoff.python.item_steps import Each, ItemMap, found_items
+from leftoff.python.arguments import Signature, call_key, given_arguments
+from leftoff.python.calls import (
+    ONCE,
+    Attempts,
+    check_size,
+    code_digest,
+    is_coroutine_function,
+    make_step,
+    plainly,
+)
+from leftoff.python.item_steps import Each, ItemMap, Results, found_items
 from leftoff.python.run_buffer import Heartbeat, RunBuffer
 from leftoff.python.run_steps import NO_ARGUMENTS, RunSteps, Step, logger
 from leftoff.python.values import restored
@@ -44,7 +61,12 @@ if TYPE_CHECKING:
     from leftoff.engine.restoring import RestorePlan, Restorer
     from leftoff.python.store_api import Store
 
+P = ParamSpec("P")
+R = TypeVar("R")
 T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+_MAP_OPTIONS = ("retries", "retry_on", "timeout", "on_code_change")
+_DO_OPTIONS = ("keyed", *_MAP_OPTIONS)
 
 
 class _Named(Mapping[str, T]):
@@ -344,20 +366,82 @@ class Run(RunView):
         """A step to be entered. One that is finished raises ``StepDone``, unless ``again``."""
         return self._steps.step(path, again=again, title=title)
 
-    def do(self, path: str, fn: Callable[..., T], *args: Any, again: bool = False, **named: Any) -> T:
+    @overload
+    def do(
+        self,
+        path: str,
+        fn: Callable[..., T],  # mypy cannot infer `lambda page=page: …` as a Callable[[], T]
+        *,
+        again: bool = ...,
+        keyed: bool = ...,
+        retries: int | dict[str, Any] = ...,
+        retry_on: type[Exception] | tuple[type[Exception], ...] = ...,
+        timeout: float | str | None = ...,
+        on_code_change: Literal["warn", "rerun", "ignore"] = ...,
+    ) -> T: ...
+    @overload
+    def do(self, path: str, fn: Callable[P, T], *args: P.args, **named: P.kwargs) -> T: ...
+    @overload
+    def do(
+        self,
+        path: str,
+        fn: Callable[[*Ts], T],
+        *args: *Ts,
+        again: bool = ...,
+        keyed: bool = ...,
+        retries: int | dict[str, Any] = ...,
+        retry_on: type[Exception] | tuple[type[Exception], ...] = ...,
+        timeout: float | str | None = ...,
+        on_code_change: Literal["warn", "rerun", "ignore"] = ...,
+    ) -> T: ...
+    def do(  # type: ignore[misc]
+        self, path: str, fn: Callable[..., Any], *args: Any, again: bool = False, **named: Any
+    ) -> Any:
         """Call ``fn`` as a step, once: if it is finished already, its recorded result is returned instead.
 
+        Each call returns a copy of the recorded result. Tuples, sets, dates, dataclasses, arrays and what
+        `leftoff.register` knows come back as what they were. If ``fn`` is a coroutine function, await the result.
+
         The arguments count: a finished step that is called with others is an error, ``Usage``, or ``Diverged`` if an
-        earlier process did it. ``again`` runs it with the new ones. Each call returns a copy of the recorded result.
-        Tuples, sets, dates, dataclasses, arrays and what `leftoff.register` knows come back as what they were.
+        earlier process did it. ``again=True`` runs it with the new ones. ``keyed=True`` makes a step below ``path`` for
+        each argument: ``fetch/a``, ``fetch/b``.
+
+        ``retries``: how often a failed attempt is repeated (``{"max", "backoff", "factor", "jitter"}`` says how).
+        ``retry_on``: an exception class, or a tuple of them, after which it is (left out: any ``Exception``).
+        ``timeout``: of one attempt, in seconds or like ``"10m"``. Time is up for ``fn``, but Python cannot stop a
+        thread: a plain function continues in the background. ``on_code_change``: what happens if the code of ``fn``
+        has changed since the step was finished: ``"warn"`` prints a line and returns the recorded result, ``"ignore"``
+        only returns it, ``"rerun"`` runs the step again. Code of functions that ``fn`` calls does not count.
+
+        An option that is a parameter of ``fn`` itself is passed to ``fn``. With other options, pass named arguments of
+        ``fn`` by ``functools.partial`` if a type checker is to check them.
         """
-        steps, given = self._steps, NO_ARGUMENTS
+        steps, given, attempts, keyed = self._steps, NO_ARGUMENTS, ONCE, False
+        if named:
+            own = Signature(fn, path).has
+            options = {word: named.pop(word) for word in _DO_OPTIONS if word in named and not own(word)}
+            if options:
+                keyed = options.pop("keyed", False)
+                attempts = Attempts(path, **options)
         if args or named or isinstance(fn, partial):
             given = given_arguments(fn, args, named, steps.buffer.redactor)
-        if again or not steps.finished(path, given):
-            with Step(steps, check_step(path), again=again, given=given) as step:
+        if keyed:
+            path = f"{path}/{quote_part(call_key(fn, args, named, steps.buffer.redactor))}"
+        given, is_async = given.of(code_digest(fn)), is_coroutine_function(fn)
+        check_step(path)
+        done = not again and steps.finished(path, given, on_code_change=attempts.on_code_change)
+        if not done and attempts is ONCE and not is_async:  # the plain case, without what the others cost
+            with Step(steps, path, again=True, given=given) as step:
                 step.result = fn(*args, **named)
-        return steps.result(path)  # type: ignore[no-any-return]
+            return steps.result(path)
+
+        async def course() -> Any:
+            if not done:
+                enter, work = partial(Step, steps, path, again=True, given=given), partial(fn, *args, **named)
+                await make_step(enter, work, attempts, is_async=is_async)
+            return steps.result(path)
+
+        return course() if is_async else plainly(course())
 
     @property
     def log(self) -> logging.Logger:
@@ -381,6 +465,38 @@ class Run(RunView):
         check_step(path)
         return Each(self._steps, path, iter(found_items(self._steps, path, items, key, again)), again)
 
+    @overload
+    def map(  # type: ignore[overload-overlap]
+        self,
+        fn: Callable[[T], Coroutine[Any, Any, R]],
+        items: Iterable[T],
+        *,
+        name: str | None = ...,
+        key: str | Callable[[T], str] | None = ...,
+        max_parallel: int = ...,
+        keep_going: bool = ...,
+        again: bool = ...,
+        retries: int | dict[str, Any] = ...,
+        retry_on: type[Exception] | tuple[type[Exception], ...] = ...,
+        timeout: float | str | None = ...,
+        on_code_change: Literal["warn", "rerun", "ignore"] = ...,
+    ) -> Coroutine[Any, Any, Results[R]]: ...
+    @overload
+    def map(
+        self,
+        fn: Callable[[T], R],
+        items: Iterable[T],
+        *,
+        name: str | None = ...,
+        key: str | Callable[[T], str] | None = ...,
+        max_parallel: int = ...,
+        keep_going: bool = ...,
+        again: bool = ...,
+        retries: int | dict[str, Any] = ...,
+        retry_on: type[Exception] | tuple[type[Exception], ...] = ...,
+        timeout: float | str | None = ...,
+        on_code_change: Literal["warn", "rerun", "ignore"] = ...,
+    ) -> Results[R]: ...
     def map(
         self,
         fn: Callable[[T], Any],
@@ -391,22 +507,31 @@ class Run(RunView):
         max_parallel: int = 1,
         keep_going: bool = False,
         again: bool = False,
+        **options: Any,
     ) -> Any:
         """Call ``fn`` with each item, a step each, ``max_parallel`` at a time; what they return, in order.
 
-        Items that are finished are not done again, unless ``again``. With ``key``, a finished item whose content
-        changed is an error: ``Usage``, or ``Diverged`` if an earlier process did it. The first failure is raised; with
-        ``keep_going`` the others are done, and the list that comes back has ``failures``, by key. If ``fn`` is a
-        coroutine function, await the result.
-        """
-        from inspect import iscoroutinefunction
+        The steps are below ``name`` (left out: the name of ``fn``). An item that is text, a number or a path names its
+        own step. For any other item, ``key`` is the field that names it, or a function that gives its name. Finished
+        items are not done again, unless ``again``. With ``key``, a finished item whose content changed is an error:
+        ``Usage``, or ``Diverged`` if an earlier process did it.
 
+        With ``max_parallel=1`` the calls are made one after another in this thread, else in that many threads. If
+        ``fn`` is a coroutine function, they are tasks: await the result. The first failure is raised, and nothing new
+        is begun after it. With ``keep_going`` the other items are done, and the list that comes back has ``failures``,
+        by key, and ``None`` in the places of those items. Ctrl-C waits for no thread: items that are under way are
+        done again when the program is started again.
+
+        ``retries``, ``retry_on``, ``timeout`` and ``on_code_change`` are those of ``do``, for each item.
+        """
+        unknown = [word for word in options if word not in _MAP_OPTIONS]
+        if unknown:
+            raise TypeError(f"map() got an unexpected keyword argument {unknown[0]!r}")
         path = check_step(name or getattr(fn, "__name__", "map").strip("<>"))
+        attempts = Attempts(path, **options) if options else ONCE
         found = list(found_items(self._steps, path, list(items), key, again, fn))
-        mapping = ItemMap(self._steps, path, found, keep_going=keep_going, again=again)
-        if iscoroutinefunction(fn):
-            return mapping.run_async(fn, max_parallel)
-        return mapping.run(fn, max_parallel)
+        mapping = ItemMap(self._steps, path, fn, found, attempts, keep_going=keep_going, again=again)
+        return mapping.run(check_size(max_parallel))
 
     # -- commits
 
@@ -428,8 +553,7 @@ class Run(RunView):
             around.put(row, buffer.pending)
             buffer.blobs += around.blobs
         version = buffer.commit(Seal(trigger, step or self._steps.current(), self._masked(note), asked=True))
-        assert version is not None
-        return version
+        return version or self._version(buffer.head.seq)
 
     def refresh(self) -> None:
         """Pick up what others have committed, without committing anything."""

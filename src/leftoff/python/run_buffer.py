@@ -191,6 +191,7 @@ class RunBuffer:
         self.lock = threading.RLock()
         self.committing = threading.RLock()
         self.driving = True
+        self.over = False  # the run was completed before: what the program sets again is not written
         self.heart: Heartbeat | None = None
         self.starts = DeferredStarts()
         self.pending = ChangeSet(redactor)
@@ -605,6 +606,8 @@ class RunBuffer:
         One thread commits at a time. It commits the changes of all threads that wait.
         """
         with self.committing:
+            if self.over:
+                return None
             return self._commit_now(seal, durable, [("step", path) for path in only] if only else [])
 
     def _commit_now(self, seal: Seal | None, durable: bool, only: list[tuple[str, str]]) -> Version | None:

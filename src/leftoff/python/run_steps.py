@@ -12,7 +12,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar
 from functools import partial
 from itertools import pairwise
@@ -24,12 +24,13 @@ from typing import Any, TypeVar
 from leftoff.engine import step_lifecycle as lifecycle
 from leftoff.engine.commit import Seal
 from leftoff.engine.show import in_order
-from leftoff.errors import Invalid, LeftoffError, StepDone
+from leftoff.errors import Invalid, LeftoffError, StepDone, Usage
 from leftoff.model.changes import NOTHING
 from leftoff.model.codec import freeze_holed, thaw
 from leftoff.model.ids import check_step, shown_step, step_readings
 from leftoff.model.words import STEP_ENDED
 from leftoff.python.arguments import Given, call_facts, other_arguments
+from leftoff.python.calls import IGNORE, ONCE, RERUN, WARN, code_changed
 from leftoff.python.run_buffer import Entry, Record, RunBuffer
 from leftoff.python.values import decode_value, encode_value
 
@@ -72,6 +73,10 @@ class Step:
         self.outputs: list[str] = []
         self.began = 0.0
         self.left_at: Place | None = None  # where the loop over items was when it was left
+        self.attempts = ONCE
+        self.failed = 0  # attempts before this one
+        self.pause: float | None = None  # seconds until the next attempt, if there is one
+        self.dropped = False  # the thread that makes it was left behind: how it ends is not recorded
         self._log: PythonLog | None = None
 
     @property
@@ -115,6 +120,7 @@ class RunSteps:
         self.left_undone: str | None = None  # the failures that `map` continued in spite of
         # The arguments of the steps that this process did, or took as they were recorded, by path.
         self._called: dict[str, str] = {}
+        self._noticed: set[str] = set()  # steps and batches whose code has changed
 
     # -- reading
 
@@ -130,17 +136,37 @@ class RunSteps:
         found = self._named(path)
         return found is not None and found[0]["status"] in STEP_ENDED
 
-    def finished(self, path: str, given: Given | None, batch: str | None = None) -> bool:
+    def finished(
+        self, path: str, given: Given | None, batch: str | None = None, on_code_change: str = IGNORE
+    ) -> bool:
         """Return whether a step is finished. Raise an error if it was done with other arguments than ``given``."""
         found = self._named(path)
         if found is None or found[0]["status"] not in STEP_ENDED:
             return False
         record, called = found[0], self._called.get(path)
-        if given is not None and record["status"] == "completed" and "digest" in record:
+        if given is None or record["status"] != "completed":
+            return True
+        if "digest" in record and "digest" in given.record:
             if record["digest"] != given.record["digest"] or called not in (None, given.exact):
                 raise other_arguments(path, record, given, batch, self._run_id if called is None else None)
             self._called[path] = given.exact
-        return True
+        return not self.reruns(batch or path, record, given.record, on_code_change)
+
+    def reruns(self, name: str, record: Record, now: Record, on_code_change: str) -> bool:
+        """Return whether a finished step runs again because its code changed. Print a notice if it does not.
+
+        ``name``: of the step, or of the batch that it is an item of.
+        """
+        if on_code_change == IGNORE or not code_changed(record.get("code"), now.get("code")):
+            return False
+        if on_code_change == WARN and name not in self._noticed:
+            self._noticed.add(name)
+            told = f"the code of step {shown_step(name)} has changed since it was done; its recorded result is used."
+            print(
+                f'leftoff: {told} on_code_change="rerun" runs it again, on_code_change="ignore" says nothing.',
+                file=sys.stderr,
+            )
+        return on_code_change == RERUN
 
     def _named(self, path: str) -> Entry | None:
         """Return the step of that path, or of that name as people read it."""
@@ -167,9 +193,9 @@ class RunSteps:
         return decode_value(kept, where)
 
     def current(self) -> str | None:
-        """Return the innermost open step of this thread."""
-        stack = self._stack()
-        return stack[-1].path if stack else None
+        """Return the innermost open step of this thread or task."""
+        log = _current.get()
+        return log.path if log is not None and log.is_of(self.buffer) else None
 
     # -- the life of one step
 
@@ -194,6 +220,11 @@ class RunSteps:
         record = buffer.step_or_new(path)
         if record.get("status") in STEP_ENDED and not step.again:
             raise self._already_finished(path)
+        if buffer.over:
+            raise Usage(
+                f"Run {self._run_id} is completed, and step {shown_step(path)} is not done in it.",
+                hint="Start the new work with another run_id.",
+            )
         buffer.refuse_approval(path)
         record = lifecycle.start(record, buffer.now())
         if step.title:
@@ -218,6 +249,11 @@ class RunSteps:
             try:
                 result = encode_value(step.result, f"step/{path}.result")
             except Invalid as error:
+                if hasattr(step.result, "cr_code"):
+                    step.result.close()
+                    error.hint = (
+                        "Pass the coroutine function itself and await it: `await run.do(name, fetch, url)`."
+                    )
                 self.fail(step, error, lost=step.result)
                 raise
             typed = result is not step.result
@@ -226,6 +262,9 @@ class RunSteps:
         try:
             # No other thread's commit may show the step as complete before its own checkpoint.
             with buffer.committing:
+                if step.dropped:
+                    self._leave_stack(step)
+                    return
                 with buffer.lock:
                     before = buffer.step_or_new(path)
                     record = lifecycle.complete(before, buffer.now(), result, typed=typed)
@@ -243,11 +282,21 @@ class RunSteps:
     def fail(self, step: Step, error: BaseException, *, lost: Any = NOTHING) -> None:
         """End a step by an exception: Ctrl-C leaves it to be done again, any other is its failure."""
         self._leave_stack(step)
-        self.mark_sealed(error)
         buffer, path, now = self.buffer, step.path, self.buffer.now()
+        seal: Seal | None
+        if isinstance(error, Exception):
+            step.pause = step.attempts.pause_after(error, step.failed + 1)
+        if step.pause is None:
+            self.mark_sealed(error)
         try:
             with buffer.committing:
-                if isinstance(error, Exception):
+                if step.dropped:
+                    return
+                if step.pause is not None:
+                    before = lifecycle.retry(buffer.step_or_new(path))
+                    record = {**before, "error": self.describe(error, type(error).__name__)}
+                    seal = None
+                elif isinstance(error, Exception):
                     about = self.describe(error, type(error).__name__, lost)
                     record = lifecycle.fail(buffer.step_or_new(path), now, about)
                     self._move_batch(step, partial(lifecycle.fail, now=now))
@@ -262,6 +311,15 @@ class RunSteps:
             if isinstance(error, LeftoffError):
                 return  # the store is the reason, and the first error is raised
             raise
+
+    def drop(self, steps: Iterable[Step]) -> None:
+        """Leave behind steps that other threads still make, after Ctrl-C: they are to be done again."""
+        with self.buffer.committing, self.buffer.lock:
+            for step in steps:
+                record = self.buffer.step(step.path)
+                step.dropped = True
+                if record is not None and record["status"] == "running":
+                    self.buffer.move_step(step.path, lifecycle.put_back(record, self.buffer.now()))
 
     def _move_batch(self, step: Step, change: Callable[[Record], Record]) -> None:
         """Change the batch of an item whose loop was left: it is not running any more."""
@@ -391,6 +449,9 @@ class PythonLog:
             if self._file is not None:
                 os.close(self._file)
                 self._file = None
+
+    def is_of(self, buffer: RunBuffer) -> bool:
+        return self._buffer is buffer
 
     @property
     def driven(self) -> bool:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from leftoff.clock import SYSTEM, Clock
 from leftoff.engine import find, project, settings
-from leftoff.engine.commit import Terms
+from leftoff.engine.commit import Head, Terms
 from leftoff.engine.continue_run import go_on, run_or_start
 from leftoff.engine.find import READS, RESUMES, Which, need_store
 from leftoff.engine.findings import check_codes
@@ -28,8 +28,10 @@ from leftoff.errors import CannotResume, LeftoffError, NotFound
 from leftoff.host import Process, this_process
 from leftoff.model.changes import Version
 from leftoff.model.ids import issue_id
+from leftoff.model.words import FINISHED
 from leftoff.python.run_api import Run, RunView
 from leftoff.python.values import encode_variable
+from leftoff.store.rows import RunRow
 
 if TYPE_CHECKING:
     from leftoff.engine.run_states import FsckReport
@@ -67,6 +69,7 @@ class Store:
         steps: Sequence[Any] = (),
         branch: str | None = None,
         issue: str | int | None = None,
+        run_id: str | None = None,
         variables: dict[str, Any] | None = None,
         take_over: bool = False,
         accept: Sequence[str] = (),
@@ -74,16 +77,28 @@ class Store:
         """Continue the latest unfinished run of this workflow (and branch, title, issue), or start one.
 
         A run that continues is checked first, as ``resume`` does it.
+
+        ``run_id``: the run of this id and no other. If it is completed already, it comes back with its results:
+        ``do``, ``map`` and ``each`` run none of its steps again, and nothing is written. So a job that is started
+        again after its end does its work once. ``steps``: a step that was declared once, never tried and is not
+        among them any more is removed.
         """
         check_codes(accept)
         self._look()
         opening = Opening(
-            workflow, title=title, branch=branch or CALLER.branch, steps=steps, variables=_encoded(variables)
+            workflow,
+            title=title,
+            branch=branch or CALLER.branch,
+            run_id=run_id,
+            steps=steps,
+            variables=_encoded(variables),
         )
         opening.facts = self._facts(issue)
         opened = None
         while opened is None:  # or another process changed the run after it was checked
-            opening.seen = self._store.read(opening.twin) if self._store.exists() else None
+            opening.seen = self._store.read(opening.own_run) if self._store.exists() else None
+            if opening.seen is not None and opening.seen.status in FINISHED:
+                return self._finished(opening.seen)
             if opening.seen is None:
                 opening.context = self._project.surroundings(issue_id(issue), opening.facts["git_branch"])
             else:
@@ -98,6 +113,19 @@ class Store:
         if resumed:
             with run._or_release():
                 self._go_on(run, report, opening=opening)
+        return run
+
+    def _finished(self, row: RunRow) -> Run:
+        """Return a run that is completed, with its results. Nothing is written to it."""
+        if row.status != "completed":
+            raise CannotResume(
+                f"Run {row.run_id} is {row.status}.",
+                hint=f"leftoff.get({row.run_id!r}) reads it. Choose another run_id for a new run.",
+            )
+        print(f"leftoff: {row.run_id} is completed; its recorded results are used.", file=sys.stderr)
+        run = Run(self, Head.of(row), 0, resumed=True)
+        run._let_go()
+        run._buffer.over = True
         return run
 
     def start(
