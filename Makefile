@@ -74,7 +74,8 @@ screenshots: $(VENV) ## take the pictures of the page (ARGS=FOLDER for every scr
 	@$(BIN)/python tools/screenshots.py $(ARGS)
 
 pictures: $(VENV) ## draw the animation in the README from a real session
-	@$(BIN)/python tools/pictures.py
+	@tools/ensure-packages git npm unshare=util-linux ip=iproute2 tmux
+	@$(BIN)/python -m tools.pictures
 
 docs: $(VENV_DOCS) ## build the documentation as a site in site/, with a search
 	@.venv-docs/bin/zensical build --clean --strict

@@ -12,7 +12,7 @@ import sys
 _MARK = "LEFTOFF_AGENTS_INSIDE"
 
 
-def enter(words: list[str]) -> None:
+def enter(words: list[str], module: str = "tests.real_agents") -> None:
     """Start this very program again inside, unless we are there."""
     if os.environ.get(_MARK):
         subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
@@ -24,7 +24,7 @@ def enter(words: list[str]) -> None:
             "make agents needs namespaces of its own (unshare): run it as root, or allow them to users."
         )
     os.environ[_MARK] = "1"
-    again = [sys.executable, "-m", "tests.real_agents", *words]
+    again = [sys.executable, "-m", module, *words]
     os.execvp(
         line[0], [*line, "bash", "-c", '"$@"; exit $?', "bed", *again]
     )  # bash buries whom nobody waits for
