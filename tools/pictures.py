@@ -3,8 +3,8 @@
 
     make pictures    record the session, and write docs/pictures/agent.svg
 
-The session is real: Claude Code from npm in a terminal (tmux), with the hooks that `leftoff install claude` writes. Only the
-model is scripted, as in tests/real_agents, so no account is needed. Each frame is what the terminal shows at that moment.
+The session is real: Claude Code from npm in a terminal (tmux), with the hooks of `leftoff install claude`. Only the
+model is scripted, as in tests/real_agents, so no account is needed. Each frame is what the terminal shows then.
 """
 
 from __future__ import annotations
@@ -45,7 +45,11 @@ PATIENCE = 120.0  # seconds that the recording waits for a program
 TASK = "Move the parser to the new lexer"
 STEPS = ("Read the old parser", "Port the tokens", "Port the grammar", "Run the tests")
 BRIEF = "leftoff keeps the progress of this session"
-SETTINGS = {"permissions": {"defaultMode": "acceptEdits"}, "enableAllProjectMcpServers": True, "tui": "default"}
+SETTINGS = {
+    "permissions": {"defaultMode": "acceptEdits"},
+    "enableAllProjectMcpServers": True,
+    "tui": "default",
+}
 TITLE = "Claude Code is killed in mid-task. leftoff status shows its progress. A new session resumes and completes it."
 CHAR, LINE, EDGE, HEAD, FOOT = 8.43, 19, 16, 34, 46  # of the drawing, in its units
 ASKED = {**QUESTIONS, "Make auto mode your default": "No, keep accept edits"}
@@ -172,7 +176,12 @@ def _scenes(bed: Bed, project: Project, shell: Shell, claude: Agent) -> list[Fra
     shell.until(lambda: "All four steps are done." in shell.screen() and "shift+tab" in shell.screen())
     told = next(text for request in bed.model.main for text in request.texts if BRIEF in text)
     shell.until(lambda: "Make auto mode" not in shell.screen() and " · done " in shell.screen())
-    shoot(POSTER, "leftoff hands it the brief, and it continues with the third step", 3.8, told[told.index(BRIEF) :])
+    shoot(
+        POSTER,
+        "leftoff hands it the brief, and it continues with the third step",
+        3.8,
+        told[told.index(BRIEF) :],
+    )
     return frames
 
 
@@ -193,9 +202,13 @@ def draw(frames: list[Frame]) -> str:
             f"#{frame.name} {{ animation: {frame.name} {length:.1f}s step-end infinite }}"
         )
         still = "" if frame.name == POSTER else ' opacity="0"'
-        bar = f"M0 {height - FOOT:.0f}h{width:.0f}v{FOOT - 8}a8 8 0 0 1 -8 8h-{width - 16:.0f}a8 8 0 0 1 -8 -8z"
+        bar = (
+            f"M0 {height - FOOT:.0f}h{width:.0f}v{FOOT - 8}a8 8 0 0 1 -8 8h-{width - 16:.0f}a8 8 0 0 1 -8 -8z"
+        )
         caption = f'<path d="{bar}" fill="{"#b3261e" if frame.name == "killed" else "#3949ab"}"/>'
-        caption += f'<text x="{width / 2}" y="{height - 17}" class="caption">{html.escape(frame.caption)}</text>'
+        caption += (
+            f'<text x="{width / 2}" y="{height - 17}" class="caption">{html.escape(frame.caption)}</text>'
+        )
         groups.append(f'<g id="{frame.name}"{still}>{_terminal(frame)}{_panel(frame, width)}{caption}</g>')
     return f"""\
 <svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" xml:space="preserve">
@@ -227,7 +240,8 @@ def _terminal(frame: Frame) -> str:
             if style.reverse:
                 ink, paper = paper or "#1b1e24", ink
             if paper:
-                out.append(f'<rect x="{x:.1f}" y="{y - 14}" width="{cells * CHAR:.1f}" height="{LINE}" fill="{paper}"/>')
+                size = f'width="{cells * CHAR:.1f}" height="{LINE}"'
+                out.append(f'<rect x="{x:.1f}" y="{y - 14}" {size} fill="{paper}"/>')
             if piece.text.strip():
                 weight = ' font-weight="bold"' if style.bold else ""
                 dim = ' opacity="0.6"' if style.dim else ""
