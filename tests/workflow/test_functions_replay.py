@@ -90,9 +90,7 @@ def test_a_map_of_other_items(script: Script, calls: Calls) -> None:
         script.run(lambda: script.step.map(["a", "b", "c"]))
     with pytest.raises(leftoff.Diverged, match=r"Step 1-fetch/2 .* with what='b', .* with what='x' now"):
         script.run(lambda: script.step.map(["a", "x"]))
-    with pytest.raises(
-        leftoff.Diverged, match=r"with items=2 without what, .* with what=.* without items"):
-    ):
+    with pytest.raises(leftoff.Diverged, match=r"with items=2 without what, .* with what=.* without items"):
         script.run(lambda: script.step("a"))
 
 
