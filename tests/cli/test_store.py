@@ -57,3 +57,19 @@ def test_copy_of_nothing(project: Path) -> None:
     """Is told, and makes nothing."""
     assert 3 == call("store", "copy", ".leftoff", "other", cwd=project).code
     assert [] == list(project.iterdir())
+
+
+def test_info_counts_everything(project: Path) -> None:
+    """`bytes` is what the store's folder takes on disk, and the parts add up to it. The trash is counted, too."""
+    (project / "flow.yaml").write_text(
+        "name: flow\nsteps: [{id: a, run: echo printed; seq 300000 > out, outputs: [out]}]\n"
+    )
+    succeed("run", "flow.yaml", "--run-id", "r", cwd=project)
+    succeed("rm", "r", "--yes", cwd=project)
+    found = succeed("store", "info", "--json", cwd=project).json
+    folder = project / ".leftoff"
+    assert sum(path.lstat().st_blocks * 512 for path in (folder, *folder.rglob("*"))) == found["bytes"]
+    parts = [f"bytes_{name}" for name in ("database", "wal", "blobs", "logs", "removed", "other")]
+    assert sum(found[name] for name in parts) == found["bytes"]
+    assert found["bytes_blobs"] > 100_000 and found["bytes_logs"] > 0
+    assert (1, True) == (found["trash"], found["bytes_in_trash"] > 100_000)

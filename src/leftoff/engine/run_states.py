@@ -264,9 +264,22 @@ def disk_use(path: str) -> int:
     return total
 
 
-def store_size(store: SqlStore) -> int:
-    """Return the bytes that a store takes, here and elsewhere."""
-    return disk_use(store.folder) + (int(store.about().get("bytes", 0)) if store.shared else 0)
+_PLACES = {"store.db": "database", "blobs": "blobs", ATTEMPTS: "logs", "trash": "removed", "tmp": "removed"}
+
+
+def store_sizes(store: SqlStore) -> dict[str, int]:
+    """Return the bytes that each part of a store takes on disk: what they add up to, then the parts.
+
+    ``removed``: files that are deleted within the hour. Runs in the trash are in the other parts, too.
+    """
+    sizes = dict.fromkeys(("database", "wal", "blobs", "logs", "removed", "other"), 0)
+    if store.shared:
+        sizes["database"] = int(store.about().get("bytes", 0))
+    for name in os.listdir(store.folder) if os.path.isdir(store.folder) else ():
+        part = "wal" if "-wal" in name or "-shm" in name else "logs" if name.endswith(".log") else "other"
+        sizes[_PLACES.get(name, part)] += disk_use(os.path.join(store.folder, name))
+    sizes["other"] += os.lstat(store.folder).st_blocks * 512 if os.path.isdir(store.folder) else 0
+    return {"bytes": sum(sizes.values()), **{f"bytes_{name}": size for name, size in sizes.items()}}
 
 
 def given_back(store: SqlStore, before: int, counted: int) -> int:

@@ -84,13 +84,19 @@ def say_outside(project: Project, run_id: str) -> None:
 
 
 def store_info(project: Project) -> dict[str, Any]:
-    """Return where the store is, whether it exists, what is known of it, and this machine's folder about it."""
+    """Return where the store is, whether it exists, what is known of it, this machine's folder about it, and how many
+    bytes its parts take on disk. ``bytes_in_trash``: about how many of them are freed when the trash is emptied."""
     project.takes_in_edits = False
     store = project.store
     about = store.about()
     if about.get("created_at") is not None:
         about["created_at"] = iso(about["created_at"])
-    return {"store": store.name, "exists": store.exists(), **about, "folder": store.folder}
+    known = {"store": store.name, "exists": store.exists(), **about, "folder": store.folder}
+    if not store.exists():
+        return known
+    trashed = [each.row for each in run_states.in_trash(store)]
+    sizes = run_states.store_sizes(store)
+    return known | sizes | {"bytes_in_trash": run_states.removal_size(store, trashed), "trash": len(trashed)}
 
 
 def check_store(project: Project, *, repair: bool = False) -> FsckReport:

@@ -9,7 +9,7 @@ from typing import Any
 from leftoff.engine import run_states
 from leftoff.engine.project import Project
 from leftoff.engine.retention_policy import ARCHIVE, DEFAULT, REMOVE, Policy, Removal, phase, plan, policy
-from leftoff.engine.run_states import disk_use, given_back, store_size, sweep_store
+from leftoff.engine.run_states import disk_use, given_back, store_sizes, sweep_store
 from leftoff.errors import Conflict, LeftoffError, NotFound
 from leftoff.files import is_due, mark_done
 from leftoff.protocols.protocol import Protocol
@@ -131,7 +131,7 @@ class Retention:
             done.waiting = disk_use(os.path.join(self.store.folder, "trash"))
         done.freed = given_back(self.store, before, done.freed)
         most = self.rules.max_bytes
-        size = store_size(self.store) if most is not None and self.store.exists() else 0
+        size = store_sizes(self.store)["bytes"] if most is not None and self.store.exists() else 0
         if most is not None and size > most:
             done.warnings.append(
                 f"the store has {size:,} bytes, more than the {most:,} that are wanted; "
