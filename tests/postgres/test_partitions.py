@@ -1,4 +1,4 @@
-"""The SQL of docs/SCALE.md that splits the large tables: the store is the same afterwards, and work goes on in it."""
+"""The SQL of docs/internals/scale.md that splits the large tables: the store is the same afterwards, and work goes on in it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.contract.scribe import Scribe
 from tests.postgres.server import Server
 from tests.postgres.test_copy import everything, fill
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "SCALE.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "internals" / "scale.md"
 
 
 def test_tables_that_were_split(server: Server, url: str, tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ def test_golden_vector() -> None:
 
 
 def test_recipe() -> None:
-    """The recipe in docs/FORMAT.md, written out with nothing of ours, gives the same."""
+    """The recipe in docs/internals/format.md, written out with nothing of ours, gives the same."""
     total = 0
     for collection, key, stored in RECORDS:
         inner = hashlib.sha256(stored).digest()

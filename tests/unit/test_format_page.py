@@ -1,4 +1,4 @@
-"""docs/FORMAT.md says what is on disk: its tables, columns and numbers are those of the code."""
+"""docs/internals/format.md says what is on disk: its tables, columns and numbers are those of the code."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from leftoff.model import changes, codec, ids, words
 from leftoff.store import base, blobs, sqlite
 from leftoff.store import sqlite_connection as connection
 
-PAGE = (Path(__file__).parents[2] / "docs" / "FORMAT.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "internals" / "format.md").read_text()
 
 
 def described() -> dict[str, set[str]]:

@@ -1,4 +1,4 @@
--- The schema of a store on PostgreSQL. The tables are those of FORMAT.md; what differs on a server, and why, is in docs/postgres.md.
+-- The schema of a store on PostgreSQL. The tables are those of docs/internals/format.md. Comments name the differences.
 -- Keys are compared by their code points, so every name is COLLATE "C".
 
 CREATE TABLE meta (

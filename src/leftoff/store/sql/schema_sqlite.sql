@@ -1,4 +1,4 @@
--- The schema of a SQLite store. See docs/FORMAT.md for what each table promises.
+-- The schema of a SQLite store. See docs/internals/format.md for what each table promises.
 
 CREATE TABLE meta (
     name  TEXT NOT NULL PRIMARY KEY,
