@@ -25,7 +25,7 @@ from leftoff.engine.findings import CODES, NEVER_YES, is_fixed
 from leftoff.operations.page_actions import ACTIONS, PageAction
 
 PAGES = Path(__file__).resolve().parent.parent / "docs" / "reference"
-PART = re.compile(r"(<!-- begin ([^>]+?) -->\n).*?(<!-- end -->)", re.DOTALL)
+PART = re.compile(r"(<!-- begin ([^>]+?) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 NEW_PAGE = "# leftoff {0}\n\n<!-- begin verb {0} -->\n<!-- end -->\n"
 PLUMBING = "ls verify reject unblock next put artifact track beat pause cat restore hook mcp completion compat".split()
 VISIBLE = [verb for verb in VERBS if verb not in PLUMBING]
@@ -179,6 +179,15 @@ def actions_part() -> str:
     return table(("Action", "Fields"), [(f"`{name}`", fields(action)) for name, action in ACTIONS.items()])
 
 
+def findings_part(old: str) -> str:
+    """Return the table of all findings: codes and levels of the code, with the texts that the page has for them."""
+    told = {
+        code: rest for code, rest in re.findall(r"^\| `([\w.]+)` \| \w+ \| (.* \| .*) \|$", old, re.MULTILINE)
+    }
+    rows = [(f"`{code}`", level, *told.get(code, "? | ?").split(" | ")) for code, level in CODES.items()]
+    return table(("Code", "Level", "Found", "What to do"), rows)
+
+
 def levels_part() -> str:
     """Return what cannot be changed about findings."""
     fixed = ", ".join(f"`{code}`" for code in CODES if is_fixed(code))
@@ -255,7 +264,8 @@ def filled(text: str) -> str:
 
     def part(match: re.Match[str]) -> str:
         name, *words = match[2].split()
-        return match[1] + PARTS[name](*words).lstrip("\n") + match[3]
+        text = findings_part(match[3]) if name == "findings" else PARTS[name](*words)
+        return match[1] + text.lstrip("\n") + match[4]
 
     return PART.sub(part, text)
 

@@ -70,6 +70,7 @@ def test_lines_fit(verb: str) -> None:
 def test_the_reference_is_up_to_date() -> None:
     """The generated parts of docs/reference are what `make reference` would write."""
     assert [] == [str(page) for page in reference.stale()], "run `make reference`"
+    assert "| ? |" not in (reference.PAGES / "findings.md").read_text(), "a finding without an explanation"
 
 
 def test_has_a_page(verb: str) -> None:
