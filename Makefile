@@ -14,6 +14,7 @@ ASKED := $(subst /,_,$(PYTHON))
 VENV := .venv/made-by-$(ASKED)
 COMPILED := .venv/tests-compiled
 VENV_BENCH := .venv-bench/made-by-$(ASKED)
+VENV_COMPARE := .venv-compare/made-by-$(ASKED)
 VENV_MAKERS := .venv-makers/made-by-$(ASKED)
 VENV_DOCS := .venv-docs/made-by-$(ASKED)
 NEEDED := $(if $(filter Linux,$(shell uname -s)),tools/ensure-packages git perl strace zsh fish chromium && tools/ensure-server) # by the tests
@@ -26,7 +27,7 @@ export PYTEST_XDIST_AUTO_NUM_WORKERS ?= $(shell echo $$(($$(nproc 2>/dev/null ||
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test versions check lint types layers packages bench agents crash pictures screenshots docs clean
+.PHONY: help demo test versions check lint types layers packages bench compare agents crash pictures screenshots docs clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -59,6 +60,10 @@ packages: # that the tests need
 
 bench: $(VENV_BENCH) $(VENV_MAKERS) ## measure against peers (ARGS=--json for a machine)
 	@.venv-bench/bin/python -m bench $(ARGS)
+
+compare: $(VENV_COMPARE) ## play crashes with leftoff and its peers, write docs/explanation/comparison.md (ARGS=--quick)
+	@test "$$(id -u)" -ne 0 || tools/ensure-packages mkfs.ext4=e2fsprogs mount # for the power cuts
+	@.venv-compare/bin/python -m bench.compare $(ARGS)
 
 agents: $(VENV) ## the real agents' programs from npm, with leftoff: takes long, writes docs/reference/agent-compatibility.md
 	@tools/ensure-packages git npm unshare=util-linux ip=iproute2 tmux
@@ -100,6 +105,10 @@ $(COMPILED): $(VENV)
 $(VENV_BENCH): pyproject.toml constraints.txt bench/requirements.txt tools/make-venv bin/leftoff
 	@tools/make-venv $(PYTHON) .venv-bench -c constraints.txt -e . -r bench/requirements.txt
 	@rm -f .venv-bench/made-by-* && touch $@
+
+$(VENV_COMPARE): pyproject.toml constraints.txt bench/compare/requirements.txt tools/make-venv bin/leftoff
+	@tools/make-venv $(PYTHON) .venv-compare -c constraints.txt -e . -r bench/compare/requirements.txt
+	@rm -f .venv-compare/made-by-* && touch $@
 
 # Apart from the others: they need older versions of what we pin.
 $(VENV_MAKERS): bench/makers.txt tools/make-venv

@@ -1,0 +1,1 @@
+"""The same crashes played with leftoff and its peers: `make compare`."""
