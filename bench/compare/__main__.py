@@ -30,7 +30,9 @@ AT_ONCE = 2  # players, in scenes whose figures are counts
 
 
 def arguments(argv: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m bench.compare", description="leftoff and its peers, crashed")
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.compare", description="leftoff and its peers, crashed"
+    )
     parser.add_argument("--quick", action="store_true", help="small sizes, less than two minutes")
     parser.add_argument("--scene", action="append", choices=SCENES)
     parser.add_argument("--player", action="append", choices=[player.name for player in PLAYERS])
@@ -38,7 +40,9 @@ def arguments(argv: list[str]) -> argparse.Namespace:
 
 
 def git(*words: str) -> str:
-    return subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=False).stdout.strip()
+    return subprocess.run(
+        ["git", *words], cwd=ROOT, capture_output=True, text=True, check=False
+    ).stdout.strip()
 
 
 def guarded(player: Player, play: Callable[[], scenes.Facts]) -> scenes.Facts:
@@ -57,7 +61,7 @@ def play(scene: str, players: list[Player], folder: Path, ram: Path, sizes: scen
     if scene == "recovery":
         return recovery(players, folder, ram, sizes)
     function: Callable[[Player, Path, scenes.Sizes], scenes.Facts] = getattr(scenes, scene)
-    where = ram if scene == "growth" else folder
+    where = ram if scene in ("growth", "damage") else folder
 
     def one(player: Player) -> scenes.Facts:
         own = where / f"{scene}-{player.name}"
@@ -72,11 +76,7 @@ def recovery(players: list[Player], folder: Path, ram: Path, sizes: scenes.Sizes
     """All players in turns; a player that cannot play has its reason."""
     absent = {player.name: {"missing": player.missing()} for player in players if player.missing()}
     playing = [player for player in players if player.name not in absent]
-    try:
-        return {**absent, **scenes.recovery(playing, ram, folder, sizes)}
-    except Exception:
-        traceback.print_exc()
-        return {**absent, **{player.name: {"failed": True} for player in playing}}
+    return {**absent, **scenes.recovery(playing, ram, folder, sizes)}
 
 
 def versions(players: list[Player], folder: Path) -> dict[str, Any]:

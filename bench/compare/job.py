@@ -18,7 +18,7 @@ import time
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-VALUE = 250  # bytes of a step's result, before they are written as hexadecimal digits
+SIZES = (250, 1_000)  # bytes of a step's result, before they are written as hexadecimal digits
 KEYS = 100  # of the state in the growth scene
 KEY_SIZE = 1_000  # characters per key
 
@@ -33,7 +33,7 @@ class Job:
     pause: float = 0.0  # seconds that a step takes
     hang: int = -1  # this step never ends
     files: bool = False  # each step writes a file and declares it as its output, if the tool has such a thing
-    results: bool = False  # the results of all steps will be read; else the last one is enough for a state
+    results: bool = False  # the results will be read: they are longer, and a state has all of them
     port: int = 0  # of the player's server
 
     def text(self) -> str:
@@ -63,18 +63,17 @@ class Job:
             time.sleep(self.pause)
         if self.files:
             self.output(number).parent.mkdir(exist_ok=True)
-            self.output(number).write_text(value(number))
+            self.output(number).write_text(self.value(number))
         self.say("end", number)
-        return value(number)
+        return self.value(number)
+
+    def value(self, number: int) -> str:
+        """The result of a step: digits that do not compress."""
+        return random.Random(number).randbytes(SIZES[self.results]).hex()
 
     def output(self, number: int) -> Path:
         """The file that step `number` writes."""
         return self.place / "out" / f"{number}.txt"
-
-
-def value(number: int) -> str:
-    """The result of a step: digits that do not compress."""
-    return random.Random(number).randbytes(VALUE).hex()
 
 
 def state() -> dict[str, str]:

@@ -46,7 +46,7 @@ def cell(document: dict[str, Any], player: Player, scene: str, name: str) -> str
         ]
     if name == "damage":
         return (
-            f"{facts['wrong'] + facts['missing']} wrong, {facts['noticed']} noticed, of {facts['copies']}"
+            f"{facts['wrong'] + facts['incomplete']} wrong, {facts['noticed']} noticed, of {facts['copies']}"
         )
     raise KeyError(name)
 
@@ -100,7 +100,9 @@ def fill(path: Path, text: str) -> bool:
 def write(document: dict[str, Any]) -> list[Path]:
     """Fill both pages and return those that were written."""
     every = columns(document)
-    short = [one for one in every if one[2] in ("kill", "power", "bytes", "outputs", "damage", "seconds_1000")]
+    short = [
+        one for one in every if one[2] in ("kill", "power", "bytes", "outputs", "damage", "seconds_1000")
+    ]
     texts = {
         COMPARISON: f"{table(document, every)}\n\n{caption(document)}",
         README: table(document, short),

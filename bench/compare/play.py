@@ -1,6 +1,6 @@
 """`python -m bench.compare.play PLAYER MODE JOB`: one process of a player.
 
-`damage` reads every copy of the store in `JOB.folder`, each in a process of its own, and prints what became of the
+`damage` reads every copy of the store in `JOB.folder`, each in its own process, and prints what became of the
 values: `same`, `wrong`, `missing` or `error`.
 """
 
@@ -15,7 +15,7 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-from bench.compare.job import Job, value
+from bench.compare.job import Job
 
 
 def outcome(player: Any, job: Job) -> str:
@@ -24,14 +24,14 @@ def outcome(player: Any, job: Job) -> str:
         seen = player.read(job)
     except Exception as error:
         return f"error {type(error).__name__}"
-    expected = [value(number) for number in range(job.count)]
+    expected = [job.value(number) for number in range(job.count)]
     if seen == expected:
         return "same"
     return "missing" if expected[: len(seen)] == seen else "wrong"
 
 
 def apart(player: Any, job: Job) -> str:
-    """The outcome in a process of its own: a damaged file may well crash or hang who reads it."""
+    """Return the outcome from a child process: reading a damaged file may crash or hang it."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:

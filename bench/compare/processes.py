@@ -73,7 +73,7 @@ class Entry:
 
 
 class Process:
-    """A process of a player, in a group of its own."""
+    """A process of a player, in its own process group."""
 
     def __init__(self, player: Player, mode: str, job: Job) -> None:
         self.job = job
@@ -189,7 +189,9 @@ def served(player: Player, job: Job) -> Iterator[tuple[Job, int | None]]:
         end = time.monotonic() + 30
         while not listening(port):
             if process.poll() is not None or time.monotonic() > end:
-                raise PlayerFailed(f"the server does not start: {Path(f'{job.log}.server').read_text()[-400:]}")
+                raise PlayerFailed(
+                    f"the server does not start: {Path(f'{job.log}.server').read_text()[-400:]}"
+                )
             time.sleep(0.05)
         time.sleep(0.5)  # it listens a moment before its namespace is there
         yield Job(**{**job.__dict__, "port": port}), process.pid

@@ -12,9 +12,11 @@ import shutil
 import statistics
 import sys
 import time
-from collections.abc import Iterator
+import traceback
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +38,8 @@ from tests.crash import mounts
 
 Facts = dict[str, Any]
 IMAGE = 96 << 20
-DAMAGED_STEPS = 200
+SERVED = 1_000  # finished steps at most for a player with a server: more would take longer than all the rest
+PAUSE = 0.02  # seconds that a step takes before a kill or a power cut
 
 
 @dataclass(frozen=True)
@@ -44,15 +47,17 @@ class Sizes:
     """How much of everything; a player with a server gets the smaller numbers of kills, cuts and damaged copies."""
 
     kills: tuple[int, int]
+    pipeline: int  # steps of a pipeline that is killed
     cuts: tuple[int, int]
     steps: int  # in the growth scene
     finished: tuple[int, ...]  # steps before a resume
     rounds: int  # of each resume
-    copies: tuple[int, int]  # of a store, each with one damaged byte
+    damaged: int  # steps in a store that is damaged
+    copies: tuple[int, int]  # of that store, each with one damaged byte
 
 
-FULL = Sizes((30, 6), (10, 5), 1_000, (1_000, 10_000), 3, (100, 12))
-QUICK = Sizes((3, 1), (2, 1), 100, (100,), 1, (10, 2))
+FULL = Sizes((30, 6), 100, (10, 5), 1_000, (1_000, 10_000), 3, 200, (100, 12))
+QUICK = Sizes((2, 1), 20, (1, 1), 50, (100,), 1, 40, (10, 2))
 
 
 def pick(player: Player, sizes: tuple[int, int]) -> int:
@@ -61,7 +66,7 @@ def pick(player: Player, sizes: tuple[int, int]) -> int:
 
 @contextmanager
 def fresh(folder: Path, name: str) -> Iterator[Job]:
-    """A job with an empty folder of its own."""
+    """Yield a job with an empty folder."""
     place = folder / name
     (place / "store").mkdir(parents=True)
     try:
@@ -80,7 +85,7 @@ def kill(player: Player, folder: Path, sizes: Sizes) -> Facts:
         number += 1
         with (
             fresh(folder, f"kill-{number}") as plain,
-            served(player, replace(plain, count=150, pause=0.002)) as (job, _),
+            served(player, replace(plain, count=sizes.pipeline, pause=PAUSE)) as (job, _),
         ):
             starts = []
             while True:
@@ -90,7 +95,7 @@ def kill(player: Player, folder: Path, sizes: Sizes) -> Facts:
                     if not process.until_step() or total["kills"] == pick(player, sizes.kills):
                         process.wait()
                         break
-                    time.sleep(chance.uniform(0, 0.25))
+                    time.sleep(chance.uniform(0, 0.4))
                 finally:
                     alive = process.kill()
                 total["kills"] += alive
@@ -110,8 +115,8 @@ def kill(player: Player, folder: Path, sizes: Sizes) -> Facts:
 def judge(log: list[Entry]) -> Facts:
     """Count what happened to steps whose process was killed.
 
-    `lost`: acknowledged steps that ran again. `recorded_again`: steps that the store listed as finished at a restart and
-    that ran again. `cut_off_again`: the step that was cut off by a kill, which every tool has to run again.
+    `lost`: acknowledged steps that ran again. `recorded_again`: steps that the store listed as finished at a restart
+    and that ran again. `cut_off_again`: the step that a kill interrupted, which every tool has to run again.
     """
     counted = dict.fromkeys(("steps", "lost", "recorded_again", "cut_off_again"), 0)
     begun = acknowledged = recorded = -1
@@ -134,7 +139,8 @@ def judge(log: list[Entry]) -> Facts:
 def power(player: Player, folder: Path, sizes: Sizes) -> Facts:
     """Stop everything at random moments and look at what the disk would hold after a power cut.
 
-    The disk is an ext4 in a file. What was synced is in the file; what only the kernel's memory holds is not in its copy.
+    The disk is an ext4 in a file. A copy of the file has everything that was synced, and nothing that only the kernel's
+    memory holds.
     """
     if os.geteuid() != 0:
         return {"missing": "not measured here: mounting a disk image needs root"}
@@ -148,13 +154,13 @@ def power(player: Player, folder: Path, sizes: Sizes) -> Facts:
     with mounts.ext4(image, place / "disk") as disk:
         (disk / "store").mkdir()
         os.sync()
-        plain = Job(str(disk / "store"), str(place / "log"), count=1_000_000, pause=0.002)
+        plain = Job(str(disk / "store"), str(place / "log"), count=1_000_000, pause=PAUSE)
         with served(player, plain) as (job, server):
             process = Process(player, "drive", job)
             try:
                 for _ in range(pick(player, sizes.cuts)):
                     so_far = max((e.number for e in process.log() if e.word == "begin"), default=-1)
-                    if not process.until_step(so_far + chance.randint(1, 40)):
+                    if not process.until_step(so_far + chance.randint(1, 30)):
                         raise PlayerFailed(f"it ended: {process.said()}")
                     time.sleep(chance.uniform(0, 0.01))
                     pids = [process.pid] + ([server] if server else [])
@@ -210,14 +216,27 @@ def growth(player: Player, folder: Path, sizes: Sizes) -> Facts:
 
 
 def seeded(player: Player, job: Job, count: int) -> None:
-    """Leave a store with `count` finished steps behind, and one that was cut off."""
+    """Make a store with `count` finished steps and one interrupted step."""
     with served(player, replace(job, count=count + 2, hang=count)) as (asked, _):
         process = Process(player, "drive", asked)
         try:
             if not process.until_step(count):
                 raise PlayerFailed(f"it ended: {process.said()}")
+            settle(job.place)
         finally:
             process.kill()
+
+
+def settle(folder: Path) -> None:
+    """Wait until nothing writes any more: LangGraph's default saves in the background."""
+    end = time.monotonic() + 15
+    before: list[tuple[int, int]] = []
+    while time.monotonic() < end:
+        now = [(file.stat().st_size, file.stat().st_mtime_ns) for file in folder.rglob("*") if file.is_file()]
+        if now == before:
+            return
+        before = now
+        time.sleep(0.7)
 
 
 def resumed(player: Player, job: Job, count: int) -> float:
@@ -227,73 +246,97 @@ def resumed(player: Player, job: Job, count: int) -> float:
         try:
             if not process.until_step(count + 1):
                 raise PlayerFailed(f"it ended: {process.said()}")
-            again = {e.number for e in process.log() if e.word == "begin" and e.at > process.began}
-            if min(again) < count:
-                raise PlayerFailed(f"finished steps ran again: {sorted(again)[:5]}")
-            return next(e.at for e in process.log() if e.word == "begin" and e.number == count + 1) - process.began
+            mine = [entry for entry in process.log() if entry.word == "begin" and entry.at > process.began]
+            if mine[0].number < count:
+                raise PlayerFailed(f"step {mine[0].number} was finished and ran again")
+            return next(entry.at for entry in mine if entry.number == count + 1) - process.began
         finally:
             process.kill()
 
 
 def recovery(players: list[Player], ram: Path, disk: Path, sizes: Sizes) -> dict[str, Facts]:
-    """The time to resume, taken in turns, and whether a changed output is noticed."""
+    """Measure the time to resume in turns, and whether a changed output is noticed."""
     result: dict[str, Facts] = {player.name: {} for player in players}
+
+    def attempt(player: Player, work: Callable[[], None]) -> None:
+        if "failed" not in result[player.name]:
+            try:
+                work()
+            except Exception:
+                print(f"{player.title} failed\n{traceback.format_exc()}", file=sys.stderr, flush=True)
+                result[player.name]["failed"] = True
+
+    def seed(player: Player, count: int) -> None:
+        (ram / player.name / "store").mkdir(parents=True)
+        seeded(player, Job(str(ram / player.name / "store"), str(ram / player.name / "log")), count)
+
+    def resume(player: Player, count: int) -> None:
+        copy = disk / f"{player.name}-{count}"
+        shutil.copytree(ram / player.name, copy)
+        os.sync()
+        seconds = resumed(player, Job(str(copy / "store"), str(copy / "log")), count)
+        shutil.rmtree(copy)
+        result[player.name].setdefault(f"all_seconds_{count}", []).append(round(seconds, 2))
+
+    def edit(player: Player) -> None:
+        result[player.name].update(outputs(player, disk))
+
     for count in sizes.finished:
-        playing = [player for player in players if not player.server or count <= 1_000]
-        taken: dict[str, list[float]] = {player.name: [] for player in playing}
+        playing = [player for player in players if not player.server or count <= SERVED]
         for player in playing:
-            (ram / player.name / "store").mkdir(parents=True)
-            seeded(player, Job(str(ram / player.name / "store"), str(ram / player.name / "log")), count)
+            attempt(player, partial(seed, player, count))
         for turn in range(sizes.rounds):
             for player in playing if turn % 2 == 0 else reversed(playing):
-                copy = disk / f"{player.name}-{count}-{turn}"
-                shutil.copytree(ram / player.name, copy)
-                os.sync()
-                job = Job(str(copy / "store"), str(copy / "log"))
-                taken[player.name].append(resumed(player, job, count))
-                shutil.rmtree(copy)
+                attempt(player, partial(resume, player, count))
         for player in playing:
             shutil.rmtree(ram / player.name)
-            times = taken[player.name]
-            result[player.name][f"seconds_{count}"] = round(statistics.median(times), 2)
-            result[player.name][f"all_seconds_{count}"] = [round(one, 2) for one in times]
+            if times := result[player.name].get(f"all_seconds_{count}"):
+                result[player.name][f"seconds_{count}"] = statistics.median(times)
     for player in players:
-        result[player.name].update(outputs(player, disk))
+        attempt(player, partial(edit, player))
     return result
 
 
 def outputs(player: Player, folder: Path) -> Facts:
-    """Delete the output of a finished step and change another one, then resume."""
-    with fresh(folder, "outputs") as plain:
-        with served(player, replace(plain, count=6, hang=4, files=True)) as (job, _):
-            process = Process(player, "drive", job)
-            try:
-                process.until_step(4)
-            finally:
-                process.kill()
-            job.output(1).unlink()
-            job.output(2).write_text("changed by hand")
-            process = Process(player, "drive", replace(job, hang=-1))
-            try:
-                process.wait()
-                ended = 0
-            except PlayerFailed:
-                ended = 1
-            again = {e.number for e in process.log() if e.word == "begin" and e.at > process.began}
-            said = process.said()
-        return {
-            "deleted_output_noticed": "1.txt" in said or 1 in again,
-            "changed_output_noticed": "2.txt" in said or 2 in again,
-            "stopped": bool(ended),
-        }
+    """Delete the output of a finished step, and in another run change one, then resume."""
+    deleted, stopped = resumed_with(player, folder, lambda output: output.unlink())
+    changed, _ = resumed_with(player, folder, lambda output: output.write_text("changed by hand"))
+    return {
+        "deleted_output_noticed": deleted,
+        "changed_output_noticed": changed,
+        "stopped_for_deleted": stopped,
+    }
+
+
+def resumed_with(player: Player, folder: Path, edit: Callable[[Path], object]) -> tuple[bool, bool]:
+    """Whether a resume names the edited output or makes it again, and whether it stops."""
+    with (
+        fresh(folder, "outputs") as plain,
+        served(player, replace(plain, count=6, hang=4, files=True, pause=PAUSE)) as (job, _),
+    ):
+        process = Process(player, "drive", job)
+        try:
+            process.until_step(4)
+            settle(job.place)
+        finally:
+            process.kill()
+        edit(job.output(2))
+        process = Process(player, "drive", replace(job, hang=-1))
+        try:
+            process.wait()
+            stopped = False
+        except PlayerFailed:
+            stopped = True
+        again = {e.number for e in process.log() if e.word == "begin" and e.at > process.began}
+        return job.output(2).name in process.said() or 2 in again, stopped
 
 
 def damage(player: Player, folder: Path, sizes: Sizes) -> Facts:
     """Damage one byte per copy of a store, and read all results with the tool's own API."""
     chance = random.Random(13)
-    counted = dict.fromkeys(("copies", "noticed", "wrong", "missing", "no_effect"), 0)
+    counted = dict.fromkeys(("copies", "noticed", "wrong", "incomplete", "no_effect"), 0)
     with fresh(folder, "damage") as plain:
-        with served(player, replace(plain, count=DAMAGED_STEPS, results=True)) as (job, _):
+        with served(player, replace(plain, count=sizes.damaged, results=True)) as (job, _):
             call(player, "drive", job)
         copies = plain.place.parent / "copies"
         for number in range(pick(player, sizes.copies)):
@@ -301,15 +344,21 @@ def damage(player: Player, folder: Path, sizes: Sizes) -> Facts:
             flip(copies / f"{number:03}", chance)
         outcomes = []
         if not player.server:
-            outcomes = report(player, "damage", replace(plain, folder=str(copies), count=DAMAGED_STEPS))
+            outcomes = report(
+                player, "damage", replace(plain, folder=str(copies), count=sizes.damaged, results=True)
+            )
         else:
             for copy in sorted(copies.iterdir()):
                 alone = copies.parent / "alone"
                 alone.mkdir(exist_ok=True)
                 copy.rename(alone / "store")
-                outcomes.append(damaged_server(player, replace(plain, folder=str(alone), count=DAMAGED_STEPS)))
+                outcomes.append(
+                    damaged_server(
+                        player, replace(plain, folder=str(alone), count=sizes.damaged, results=True)
+                    )
+                )
                 shutil.rmtree(alone)
-    names = {"same": "no_effect", "error": "noticed"}
+    names = {"same": "no_effect", "error": "noticed", "missing": "incomplete"}
     for outcome in outcomes:
         word = outcome.split()[0]
         counted["copies"] += 1

@@ -67,6 +67,7 @@ def drive(job: Job) -> None:
     with SetWorkflowID("pipeline"):
         handle = DBOS.start_workflow(pipeline, job.count)
     handle.get_result()
+    DBOS.destroy()
     job.say("finished", job.count)
 
 

@@ -11,7 +11,6 @@ from bench.compare.players.json_file import drive, found, grow, read, versions
 __all__ = ["drive", "found", "grow", "read", "versions"]
 
 
-
 def write(path: Path, text: str) -> None:
     """Replace the file in one step that survives a power cut."""
     beside = path.with_suffix(".new")

@@ -9,7 +9,6 @@ from typing import Any
 from bench.compare.job import Job, change, state
 
 
-
 def versions() -> dict[str, str]:
     return {}
 
@@ -50,7 +49,7 @@ def found(job: Job) -> int:
 
 
 def grow(job: Job) -> None:
-    now = {"done": 0, "state": state()}
+    now: dict[str, Any] = {"done": 0, "state": state()}
     for number in range(job.count):
         key, text = change(number)
         now["state"][key] = text

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import sqlite3
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from importlib.metadata import version
 from typing import Any, TypedDict
 
@@ -19,7 +20,6 @@ def versions() -> dict[str, str]:
     return {name: version(name) for name in ("langgraph", "langgraph-checkpoint-sqlite")}
 
 
-
 class State(TypedDict):
     """The channels of the pipeline."""
 
@@ -27,24 +27,18 @@ class State(TypedDict):
     last: str
 
 
-class Document(TypedDict):
-    """The channels of the growth scene."""
-
-    done: int
-    state: dict[str, str]
-
-
-def compiled(job: Job, kind: Any, node: Any) -> Any:
-    """The loop over `job.count` steps, with the saver that `SqliteSaver.from_conn_string` makes."""
+@contextmanager
+def compiled(job: Job, kind: Any, node: Any) -> Iterator[Any]:
+    """A graph that loops over `job.count` steps."""
     graph = StateGraph(kind)
     graph.add_node("work", node)
     graph.add_edge(START, "work")
     graph.add_conditional_edges("work", lambda now: END if now["done"] >= job.count else "work")
-    db = sqlite3.connect(job.place / "checkpoints.db", check_same_thread=False)
-    return graph.compile(checkpointer=SqliteSaver(db))
+    with SqliteSaver.from_conn_string(f"{job.folder}/checkpoints.db") as saver:
+        yield graph.compile(checkpointer=saver)
 
 
-def pipeline(job: Job) -> Any:
+def pipeline(job: Job) -> AbstractContextManager[Any]:
     return compiled(job, State, lambda now: {"done": now["done"] + 1, "last": job.step(now["done"])})
 
 
@@ -56,33 +50,35 @@ def invoke(graph: Any, job: Job, first: dict[str, Any]) -> None:
 
 
 def drive(job: Job) -> None:
-    graph = pipeline(job)
-    job.say("found", finished(graph))
-    invoke(graph, job, {"done": 0, "last": ""})
+    with pipeline(job) as graph:
+        job.say("found", finished(graph))
+        invoke(graph, job, {"done": 0, "last": ""})
     job.say("finished", job.count)
 
 
 def finished(graph: Any) -> int:
-    """The steps of the last checkpoint, and the one after it if its result is saved."""
-    now = graph.get_state(CONFIG)
-    saved = any(task.result is not None for task in now.tasks if task.name == "work")
-    return int(now.values.get("done", 0)) + saved
+    """The steps of the last checkpoint; results that are saved and not in a checkpoint yet count too."""
+    return int(graph.get_state(CONFIG).values.get("done", 0))
 
 
 def found(job: Job) -> int:
-    return finished(pipeline(job))
+    with pipeline(job) as graph:
+        return finished(graph)
 
 
 def grow(job: Job) -> None:
-    def node(now: Document) -> dict[str, Any]:
-        key, text = change(now["done"])
-        return {"done": now["done"] + 1, "state": {**now["state"], key: text}}
+    """Each key of the state is a channel, so that a step writes only the one that it changes."""
+    channels = TypedDict("channels", {"done": int, **dict.fromkeys(state(), str)})  # type: ignore[misc]
 
-    invoke(compiled(job, Document, node), job, {"done": 0, "state": state()})
+    def node(now: Any) -> dict[str, Any]:
+        key, text = change(now["done"])
+        return {"done": now["done"] + 1, key: text}
+
+    with compiled(job, channels, node) as graph:
+        invoke(graph, job, {"done": 0, **state()})
 
 
 def read(job: Job) -> list[str]:
-    results = [
-        old.values["last"] for old in pipeline(job).get_state_history(CONFIG) if old.values.get("done", 0) > 0
-    ]
-    return results[::-1]
+    with pipeline(job) as graph:
+        past = list(graph.get_state_history(CONFIG))
+    return [old.values["last"] for old in reversed(past) if old.values.get("done", 0) > 0]

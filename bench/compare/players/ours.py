@@ -3,35 +3,44 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import leftoff
 from bench.compare.job import Job, change, state
-
 
 
 def versions() -> dict[str, str]:
     return {"leftoff": leftoff.__version__}
 
 
-def store(job: Job) -> leftoff.Store:
-    return leftoff.open(job.place / ".leftoff")
+@contextmanager
+def store(job: Job) -> Iterator[leftoff.Store]:
+    opened = leftoff.open(job.place / ".leftoff")
+    try:
+        yield opened
+    finally:
+        opened.close()
 
 
 def drive(job: Job) -> None:
     os.chdir(job.folder)
-    job.say("found", found(job))
-    try:
-        done = store(job).get("pipeline").status == "completed"
-    except leftoff.NotFound:
-        done = False
-    if not done:
-        steps(job)
+    with store(job) as opened:
+        job.say("found", finished(opened))
+        if not completed(opened):
+            steps(opened, job)
     job.say("finished", job.count)
 
 
-def steps(job: Job) -> None:
+def steps(opened: leftoff.Store, job: Job) -> None:
     """Continue the unfinished run, or start one."""
-    with store(job).run("pipeline") as run:
+    try:
+        run = opened.run("pipeline")
+    except leftoff.CannotResume as error:
+        for finding in error.findings:
+            print(finding)
+        raise
+    with run:
 
         def step(number: int) -> str:
             result = job.step(number)
@@ -43,24 +52,37 @@ def steps(job: Job) -> None:
             run.do(f"step-{number}", step, number)
 
 
-def found(job: Job) -> int:
+def completed(opened: leftoff.Store) -> bool:
     try:
-        return store(job).get("pipeline").info.steps["completed"]
+        return opened.get("pipeline").status == "completed"
+    except leftoff.NotFound:
+        return False
+
+
+def finished(opened: leftoff.Store) -> int:
+    try:
+        return opened.get("pipeline").info.steps["completed"]
     except leftoff.NotFound:
         return 0
 
 
+def found(job: Job) -> int:
+    with store(job) as opened:
+        return finished(opened)
+
+
 def grow(job: Job) -> None:
-    with store(job).run("pipeline", variables={"state": state()}) as run:
+    with store(job) as opened, opened.run("pipeline", variables=state()) as run:
 
         def step(number: int) -> None:
             key, text = change(number)
-            run.variables["state"] = {**run.variables["state"], key: text}
+            run.variables[key] = text
 
         for number in range(job.count):
             run.do(f"step-{number}", step, number)
 
 
 def read(job: Job) -> list[str]:
-    steps = store(job).get("pipeline").steps
-    return [steps[f"step-{number}"]["result"] for number in range(job.count)]
+    with store(job) as opened:
+        steps = opened.get("pipeline").steps
+        return [steps[f"step-{number}"]["result"] for number in range(job.count)]

@@ -19,7 +19,7 @@ from temporalio.worker import Worker
 
 from bench.compare.job import Job, change, state
 
-PATIENCE = timedelta(seconds=2)  # of an activity; a driver that died is noticed when it is over
+PATIENCE = timedelta(seconds=2)  # of an activity; a driver that died is noticed after it
 current: Job
 
 
