@@ -60,7 +60,12 @@ def path() -> str:
 def environment() -> dict[str, str]:
     """The parent's, without what leftoff or an agent may have set for it."""
     kept = {name: val for name, val in os.environ.items() if not name.startswith(("LEFTOFF_", "LANGSMITH_"))}
-    return {**kept, "PATH": path(), "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'src'}", "LANGSMITH_TRACING": "false"}
+    return {
+        **kept,
+        "PATH": path(),
+        "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'src'}",
+        "LANGSMITH_TRACING": "false",
+    }
 
 
 @dataclass

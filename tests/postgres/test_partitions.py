@@ -1,4 +1,4 @@
-"""The SQL of docs/internals/scale.md that splits the large tables: the store is the same afterwards, and work goes on in it."""
+"""The SQL of docs/internals/scale.md that splits the large tables: the store stays the same, and takes writes."""
 
 from __future__ import annotations
 

@@ -159,3 +159,22 @@ def test_criteria_are_judged_and_recorded(project: Path) -> None:
     } == {key: (value["met"], value["step"]) for key, value in found.items()}
     said = succeed("resume", ran.id, cwd=project).out
     assert "three files" in said and "two_files" not in said
+
+
+def test_keep_hash(project: Path) -> None:
+    """With `keep: hash` an output is known by its hash, and the store has no copy. If it is missing, its step runs
+    again."""
+    text = """
+        name: keep
+        steps:
+          - {id: big, run: seq 100000 > big; echo big >> began, outputs: [big], keep: hash}
+          - {id: stop, run: test -e go}
+        """
+    ran = run(project, text, code=1)
+    (about,) = ran.show()["artifacts"]
+    assert (False, 588895, "sha256:") == (about["captured"], about["size"], about["hash"][:7])
+    assert 0 == succeed("store", "info", "--json", cwd=project).json["bytes_blobs"]
+    (project / "big").unlink()
+    (project / "go").touch()
+    succeed("resume", "--yes", cwd=project)
+    assert (["big", "big"], 588895) == (lines(project, "began"), (project / "big").stat().st_size)

@@ -236,7 +236,7 @@ def read_steadily(
             while before.st_ctime_ns >= since > before.st_ctime_ns - TICK_NS:  # changed in this very tick
                 time.sleep(0.001)
                 since = tick()
-            kept = keep(_chunks(fd, path))
+            kept = keep(_Chunks(fd, path))
             after = os.fstat(fd)
             is_steady = all(
                 getattr(before, name) == getattr(after, name)
@@ -264,13 +264,20 @@ def open_regular(path: str, *, folder: int | None = None, follow: bool = False) 
     return fd
 
 
-def _chunks(fd: int, path: str) -> Iterator[bytes]:
-    try:
-        os.lseek(fd, 0, os.SEEK_SET)
-        while chunk := os.read(fd, CHUNK):
-            yield chunk
-    except OSError as error:
-        raise _unreadable(path, error.strerror or str(error)) from None
+class _Chunks:
+    """The content of an open file in pieces. ``fd``: for a store that can clone the file."""
+
+    def __init__(self, fd: int, path: str) -> None:
+        self.fd = fd
+        self._path = path
+
+    def __iter__(self) -> Iterator[bytes]:
+        try:
+            os.lseek(self.fd, 0, os.SEEK_SET)
+            while chunk := os.read(self.fd, CHUNK):
+                yield chunk
+        except OSError as error:
+            raise _unreadable(self._path, error.strerror or str(error)) from None
 
 
 def _unreadable(path: str, why: str, hint: str = "Check its permissions.") -> Unreadable:
@@ -290,6 +297,6 @@ def hash_file(path: str) -> tuple[bytes, int]:
     """Return the sha256 of a file, and its length."""
     fd = open_regular(path, follow=True)
     try:
-        return hashed(_chunks(fd, path))
+        return hashed(_Chunks(fd, path))
     finally:
         os.close(fd)

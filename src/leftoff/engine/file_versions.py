@@ -30,7 +30,9 @@ from leftoff.errors import Corrupt, NotFound, UnsafePath
 from leftoff.store.base import SqlStore, View
 from leftoff.store.rows import BlobRow
 
-WHY_NOT_KEPT = "Files that hold secrets, and those over [files] max_file, are only hashed."
+WHY_NOT_KEPT = (
+    "Only a hash is stored of secret files, of files over [files] max_file, and of outputs with `keep: hash`."
+)
 MOST_BYTES = 1 << 20  # of a file that is shown as a diff
 MOST_LINES = 400
 

@@ -125,8 +125,10 @@ def _leads_out(path: str) -> bool:
     return path == ".." or path.startswith("../")
 
 
-def capture(workspace: Workspace, path: str, *, step: str | None = None, name: str | None = None) -> Captured:
-    """Hash what a step produced, and keep a copy unless its name is that of a secret file.
+def capture(
+    workspace: Workspace, path: str, *, step: str | None = None, name: str | None = None, copy: bool = True
+) -> Captured:
+    """Hash what a step produced, and store a copy if ``copy`` is set and its name is not that of a secret file.
 
     A file is judged by what it is, not by the name of a link to it: a link to `.env` is `.env`.
     """
@@ -153,7 +155,7 @@ def capture(workspace: Workspace, path: str, *, step: str | None = None, name: s
         os.close(fd)
         what = "leftoff's store" if is_stores else "what git or leftoff keep"
         raise Usage(f"{full} is part of {what}.", hint="Nothing was recorded. Name files of your work.")
-    withheld = redactor.secret_file(shown) or redactor.secret_file(real)
+    withheld = not copy or redactor.secret_file(shown) or redactor.secret_file(real)
     read, row, _ = _contents(full, fd, None if withheld else workspace.store.save_blob)
     about = {"path": shown, "step": step, "name": name, "captured_at": iso(workspace.at), **read}
     about["followed"] = True if os.path.islink(full) else None

@@ -588,10 +588,17 @@ class Run(RunView):
 
     # -- files
 
-    def artifact(self, path: Any, *, name: str | None = None, step: str | None = None) -> dict[str, Any]:
-        """Record a file that the current step produced, with a copy of it as it is now."""
-        step = step or self._steps.current()
-        got = capture(self._owner._project.workspace(), os.fsdecode(path), step=step, name=name)
+    def artifact(
+        self,
+        path: Any,
+        *,
+        name: str | None = None,
+        step: str | None = None,
+        keep: Literal["copy", "hash"] = "copy",
+    ) -> dict[str, Any]:
+        """Record a file that the current step produced, with a copy of it as it is now (``keep="hash"``: without)."""
+        step, copy = step or self._steps.current(), keep == "copy"
+        got = capture(self._owner._project.workspace(), os.fsdecode(path), step=step, name=name, copy=copy)
         with self._buffer.lock:
             got.put(self._buffer.pending)
             if got.blob is not None:

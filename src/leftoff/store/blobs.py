@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from fcntl import ioctl
 from typing import Any, BinaryIO
 
 from leftoff.errors import Corrupt, StoreUnavailable
@@ -30,6 +31,7 @@ SMALL = 512  # below that, compressing is not worth a try
 SAMPLE = 1 << 16  # what decides whether a blob is compressed
 SKIPPED = b"\x5f\x2a\x4d\x18\x20\0\0\0"  # the head of a frame of 32 bytes that zstd skips
 TRAILER = len(SKIPPED) + 32
+_FICLONE = 0x40049409  # of Linux
 
 
 def zstd() -> Any:
@@ -68,13 +70,13 @@ class Blobs:
             raise
 
     def _write(self, temp: str, chunks: Iterable[bytes]) -> BlobRow:
-        packing = Packing(chunks)
-        fd = os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        try:
+        fd = os.open(temp, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        with open(fd, "rb", buffering=0) as file:
+            is_clone = _clone(getattr(chunks, "fd", None), fd)
+            packing = Packing(_chunks(file) if is_clone else chunks)
             for piece in packing:
-                _write_all(fd, piece)
-        finally:
-            os.close(fd)
+                if not is_clone:
+                    _write_all(fd, piece)
         return packing.row
 
     def place(self, made: dict[str, BlobRow]) -> None:
@@ -248,6 +250,23 @@ class Packing:
             stored += len(rest)
             yield rest
         self.row = BlobRow(digest.digest(), size, stored, "zstd" if packer else "raw")
+
+
+def _clone(source: int | None, target: int) -> bool:
+    """Make an empty file a reflink of an open file that would not be compressed, if the file system can.
+
+    The clone shares the disk blocks of the file until one of both is changed, so it takes no space. A hard link would
+    take none either, but it shares the inode: an edit of the file in its place would change the copy.
+    """
+    try:
+        if source is None or ioctl(target, _FICLONE, source) != 0:
+            return False
+    except OSError:  # another file system, or one without reflinks
+        return False
+    if _packer(os.pread(target, SAMPLE, 0)) is None:
+        return True
+    os.truncate(target, 0)  # the same content is stored the same way everywhere
+    return False
 
 
 def _packer(sample: bytes) -> Any:

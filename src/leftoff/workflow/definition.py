@@ -85,6 +85,7 @@ class StepDefinition:
     when: str = ""  # template or expression; empty: always
     inputs: tuple[str, ...] = ()  # templates
     outputs: tuple[str, ...] = ()  # templates
+    keep: Literal["copy", "hash"] = "copy"  # what is stored of outputs
     cache: bool | None = None  # whether it may be taken from an earlier run; None: as `run` was told
     env: dict[str, str] = field(default_factory=dict)  # templates
     cwd: str = ""  # template; empty: the project's folder

@@ -503,7 +503,7 @@ def _take_in(driver: Driver, live: LiveAttempt, left: StepLeft) -> None:
 def _outputs(driver: Driver, live: LiveAttempt) -> tuple[list[str], list[Captured]]:
     """Return the declared outputs, and a copy of each file. A folder is only named.
 
-    A file with a secret of this workflow is hashed, but not copied.
+    A file with a secret of this workflow is hashed, but not copied; nor are the outputs of a step with `keep: hash`.
     """
     if not live.outputs:
         return [], []
@@ -518,7 +518,7 @@ def _outputs(driver: Driver, live: LiveAttempt) -> tuple[list[str], list[Capture
         shown = relative(project, path)
         if not os.access(path, os.R_OK):
             raise Invalid(f"The output {shown} cannot be read.", hint="Check its permissions.")
-        captured.append(capture(workspace, path, step=live.unit))
+        captured.append(capture(workspace, path, step=live.unit, copy=live.step.keep == "copy"))
     return [relative(project, path) for path in found], captured
 
 

@@ -28,7 +28,7 @@ _ABOUT = ("id", "step", "type", "title", "description", "instructions", "needs",
 _PLACE = ("env", "cwd")
 _END = ("estimate", "checkpoint")
 _FOREACH = ("foreach", "matrix", "key", "as", "max_parallel")
-_FILES = ("inputs", "outputs", "cache", "checks", "criteria", "shell")
+_FILES = ("inputs", "outputs", "keep", "cache", "checks", "criteria", "shell")
 _WORK = (*_FILES, *_PLACE, *_FOREACH, "timeout", "retries", "idempotent", *_END)
 # What each kind of step may say.
 KEYS: dict[str, tuple[str, ...]] = {
@@ -55,6 +55,7 @@ _PLAIN: dict[str, tuple[str, str, dict[str, Any]]] = {
     "estimate": ("estimate", "duration", {"zero": True}),
     "idempotent": ("idempotent", "flag", {"default": True}),
     "cache": ("cache", "flag", {"default": False}),
+    "keep": ("keep", "choice", {"known": ("copy", "hash"), "default": "copy"}),
 }
 _TEMPLATES = {"instructions": TEXT, "cwd": TEXT, "run": SHELL}
 _LISTS_OF_TEMPLATES = {"inputs": TEXT, "outputs": TEXT, "checks": SHELL}
