@@ -1,4 +1,4 @@
-"""Rows and bytes: what is kept, where, and in which order it becomes durable. Knows no workflow.
+"""Rows and bytes: where they are stored, and in which order they become durable. Knows no workflow.
 
 ``leftoff.store.base`` states what every store owes. Which store a location means, and how it is written, is known here
 alone: nobody above asks whether it is the embedded one (``leftoff.store.sqlite``) or one on a server
@@ -19,7 +19,7 @@ _FOLDERS, _SERVERS = ("sqlite", "file"), ("postgresql", "postgres")  # how URLs 
 
 
 def folder_of(location: str) -> str | None:
-    """The folder that a store's location names; ``None`` where it is no folder."""
+    """Return the folder that a store's location names; ``None`` if it is not a folder."""
     scheme, mark, rest = location.partition("://")
     word, colon, _ = location.partition(":")
     if colon and not mark and word in (*_FOLDERS, *_SERVERS):

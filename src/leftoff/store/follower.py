@@ -1,4 +1,4 @@
-"""Who keeps the files of a protocol in step with a store, and says how that protocol opens and seals."""
+"""The interface of the layer that keeps a protocol's files in sync with a store."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ if TYPE_CHECKING:
 
 
 class Follower:
-    """It is a layer above that makes one; the engine asks it, inside the transaction, where there is one."""
+    """A higher layer creates one. The engine calls it inside the transaction."""
 
-    #: the store without it: what is written there is in the files after the next ``sync``
+    #: the store without it: its changes are in the files after the next ``sync``
     store: SqlStore
 
     def look(self) -> None:
-        """Take in what others did to the files."""
+        """Import what others did to the files."""
         raise NotImplementedError
 
     def sync(self, *, look: bool = True) -> None:
@@ -24,11 +24,11 @@ class Follower:
         raise NotImplementedError
 
     def write_again(self, run: int) -> None:
-        """Bring the files of a run up to date, whatever is known of them."""
+        """Bring the files of a run up to date."""
         raise NotImplementedError
 
     def deleted(self, run_id: str) -> str | None:
-        """A file of a run that somebody deleted, and that was not written again since."""
+        """Return a file of the run that was deleted, and was not written again since."""
         raise NotImplementedError
 
     def problems(self) -> list[str]:
@@ -36,7 +36,7 @@ class Follower:
         raise NotImplementedError
 
     def outside(self, row: RunRow) -> str | None:
-        """What is to be said of a new run that the protocol's files do not show."""
+        """Return the notice for a new run that the protocol's files do not show."""
         raise NotImplementedError
 
     def withdraw(self, *, dry: bool = False) -> list[str]:
@@ -45,11 +45,11 @@ class Follower:
         raise NotImplementedError
 
     def run_of_file(self, path: str) -> str | None:
-        """The run that a file of the project is written for, where it is one of those."""
+        """Return the run that a file of the project shows, if any."""
         raise NotImplementedError
 
     def own_files(self) -> frozenset[str]:
-        """The files that it writes, by their paths in the project: what becomes of them is nobody's change."""
+        """Return the files that it writes. Their changes are not reported as changes."""
         raise NotImplementedError
 
     def run_id(self, opening: Any, at: int, *, again: bool = False) -> str | None:
@@ -57,7 +57,7 @@ class Follower:
         raise NotImplementedError
 
     def steps(self, opening: Any, at: int) -> list[str]:
-        """The steps of a run that opens so, where none were given."""
+        """Return the steps of a run that opens like this, if none were given."""
         raise NotImplementedError
 
     def seal(self, tx: Tx, run: int, changes: Any, seal: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What a store hands out: plain rows with names."""
+"""The rows that a store returns: plain tuples with names."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from leftoff.model.changes import Version
 from leftoff.model.codec import decode
 
 ATTEMPTS = "attempts"  # in the store's folder, by run: logs and exit codes of step processes
-PYTHON_LOGS = "steps"  # in the folder of a run's attempts: what Python code logged, by step and attempt
+PYTHON_LOGS = "steps"  # in the folder of a run's attempts: logs of Python code, by step and attempt
 MOST_OUTPUT = 1 << 20  # bytes of the end of a log that a shared store keeps in the attempt's row
-# The state of a run, in the column `hidden`. A partial run is being removed, under a name of its own.
+# The state of a run, in the column `hidden`. A partial run is being removed, under its own name.
 ACTIVE, PARTIAL, TRASHED, ARCHIVED = 0, 1, 2, 3
-TRASH = "trash:"  # in `meta`, before the number of a run: since when it lies there
-FACT = "fact "  # starts the name of what was noted, in `meta`
+TRASH = "trash:"  # in `meta`, before the number of a run: since when it is there
+FACT = "fact "  # starts the name of a fact, in `meta`
 _NO_NAMES = frozenset(("", ".", ".."))  # of a file or a folder, which runs and attempts have
 
 
@@ -29,7 +29,7 @@ def identity(process: Process | None) -> tuple[str | None, int | None, str | Non
 
 
 def parent_in_card(run_id: str) -> str:
-    """What stands in the card of a run that was forked from this one."""
+    """Return the entry in the card of a run that was forked from this one."""
     return f'"parent":"{run_id}@'
 
 
@@ -38,7 +38,7 @@ def _column(index: int) -> Any:
 
 
 class RunRow(tuple):  # type: ignore[type-arg]
-    """A run as a listing shows it. Ten thousand are listed at once, so a row is taken apart only where it is read."""
+    """A run as a listing shows it. Ten thousand are listed at once, so a row is parsed only when it is read."""
 
     __slots__ = ()
 
@@ -101,7 +101,7 @@ class Record(NamedTuple):
 
 
 class Holder(NamedTuple):
-    """Who takes a lease: a process or a session (``kind``; None: nobody), and since when."""
+    """Who takes a lease: a process or a session (``kind``; None: free), and since when."""
 
     kind: str | None = None
     process: Process | None = None
@@ -110,15 +110,15 @@ class Holder(NamedTuple):
     since: int | None = None
 
 
-FREE = Holder()  # what a lease says that nobody holds
-LIMIT_MS = 600_000  # without a beat for so long, whoever cannot be seen from here is not waited for
+FREE = Holder()  # a free lease
+LIMIT_MS = 600_000  # a driver that cannot be seen from here is replaced after this time without a beat
 
 
 _WHEN = frozenset((int, type(None)))
 
 
 class Lease:
-    """Who drives a run, since when, under which epoch.
+    """The driver of a run, since when, under which epoch.
 
     ``silent``: for how many milliseconds nothing was heard of it when it was read, where the store has a clock that
     all who use it share.
@@ -140,7 +140,7 @@ class Lease:
         return self.kind is not None
 
     def seen(self, now: int) -> str:
-        """Whether whoever holds it is ``alive``, ``gone`` or ``unknown``: not to be seen from here."""
+        """Whether its holder is ``alive``, ``gone`` or ``unknown``: not visible from here."""
         found = self.process.state() if self.process is not None else UNKNOWN
         if found == GONE and self.process is not None and self.process.scope != scope():
             # Of an earlier boot. One that was heard of since this one is of another machine that is called like this.
@@ -153,11 +153,11 @@ class Lease:
         return "silent" if found == UNKNOWN and self.silence(now) > LIMIT_MS else found
 
     def is_at_work(self, now: int) -> bool:
-        """Whether somebody holds it who lives, or may."""
+        """Whether its holder is alive, or may be."""
         return self.state(now) in (ALIVE, UNKNOWN)
 
     def silence(self, now: int) -> int:
-        """For how many milliseconds nothing was heard of it. A time far ahead was told by a wrong clock."""
+        """Milliseconds since its last sign of life. A time far ahead comes from a wrong clock."""
         if self.silent is None:
             return abs(now - (self.beat or self.since or 0))
         return self.silent + int((monotonic() - self._read) * 1000)
@@ -220,7 +220,7 @@ def is_of_attempt(path: str) -> bool:
 
 
 class Trashed(NamedTuple):
-    """A run that lies in the trash: since when, and how many commits the store had made by then."""
+    """A run in the trash: since when, and how many commits the store had made at that time."""
 
     row: RunRow
     at: int
@@ -284,11 +284,11 @@ def end_of(path: str) -> bytes:
         return file.read(MOST_OUTPUT)
 
 
-# -- what a store says of itself: noted when it is made, told by ``Store.about``
+# -- facts about a store: recorded when it is created, returned by ``Store.about``
 
 
 def first_facts(clock: Clock) -> dict[str, str]:
-    """What is noted in a store that is made now."""
+    """Return the facts to record in a new store."""
     from leftoff._version import __version__
 
     return {
@@ -300,7 +300,7 @@ def first_facts(clock: Clock) -> dict[str, str]:
 
 
 def about(kind: str, meta: dict[str, str], runs: int, size: int) -> dict[str, Any]:
-    """The facts that every store has, from what it noted when it was made."""
+    """Return the facts that every store has, from those that were recorded."""
     named = {name: meta.get(name) for name in ("store_id", "created_by", "written_by")}
     numbers = {name: int(meta[name]) if name in meta else None for name in ("schema", "created_at")}
     return {"kind": kind, **numbers, **named, "runs": runs, "bytes": size}

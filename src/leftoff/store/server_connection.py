@@ -1,4 +1,4 @@
-"""Connections to a PostgreSQL server, and what is said on them.
+"""Connections to a PostgreSQL server, and the statements sent on them.
 
 No session is changed: what a transaction needs is set inside of it. So a pooler may stand between, and give each
 transaction to another session of the server. Statements that are sent often are prepared, but only if the process of
@@ -46,7 +46,7 @@ ALIVE = {
     "keepalives_count": "3",
     "tcp_user_timeout": "60000",
 }
-OFTEN = 5  # times that a statement is sent before it is prepared, which takes a round trip of its own
+OFTEN = 5  # times that a statement is sent before it is prepared, which takes another round trip
 MOST = 10  # connections of one store in one process
 _SETTINGS = (
     "SELECT set_config('search_path', $1, true), set_config('lock_timeout', $2, true), "
@@ -79,7 +79,7 @@ class Link:
         self.conn = _connected(place.conninfo)
         self.conn.adapters.register_dumper(list, _Arrays)
         self._refuse_unfit()
-        self._owes = False  # whether the end of a transaction was sent that nobody has waited for
+        self._owes = False  # whether the end of a transaction was sent and not yet waited for
 
     def _refuse_unfit(self) -> None:
         version = self.conn.info.server_version // 10_000
@@ -98,7 +98,7 @@ class Link:
         )
 
     def settings(self, patience: float) -> Statement:
-        """Return the statement that begins every transaction of ours: where its tables are, how long it may wait."""
+        """Return the statement that begins each transaction: where its tables are, how long it may wait."""
         return _SETTINGS, (self.place.quoted, in_ms(patience), str(IDLE_MS))
 
     def ask(self, statements: Sequence[Statement]) -> list[Rows]:
@@ -111,7 +111,7 @@ class Link:
                 with self.conn.pipeline():
                     cursors = [self._execute(sql, values) for sql, values in statements]
             return [cursor.fetchall() if cursor.description is not None else [] for cursor in cursors]
-        except BaseException:  # interrupted, too: what was said is not known
+        except BaseException:  # also when interrupted: the state of the connection is unknown
             self.close()
             raise
 
@@ -226,7 +226,7 @@ class Pool:
         self._one_less()
 
     def drop(self, link: Link) -> None:
-        """Close a connection, whatever is the matter with it."""
+        """Close a connection, and ignore its errors."""
         link.close()
         self._one_less()
 
@@ -255,7 +255,7 @@ _leaked: list[Link] = []
 
 SAFE = "Nothing was changed. What was committed before is safe."
 CONNECTION = "08"  # starts the codes of a connection that failed
-#: what passes by itself: serialisation, deadlock; somebody took the id or the bytes that were just looked at
+#: what passes by itself: serialisation, deadlock; another process took the id or the bytes that were just read
 AGAIN = frozenset({"40001", "40P01", "23505", "23503"})
 #: the server goes down, comes up, or ended the connection
 RESTARTS = frozenset({"57P01", "57P02", "57P03", "57P05", "25P03"})
@@ -295,7 +295,7 @@ _BY_TEXT = {
 #: start the codes of resources that are short, of the server's system, of its bugs, of statements that a pooler forgot
 _TROUBLE = ("53", "58", "XX", "26", "42P05")
 _TLS = ("certificate", "SSL", "ssl")
-#: begin what libpq says of an option, before anything was sent
+#: begin the errors of libpq about an option, before anything was sent
 _WRONG = ("invalid ", "definition of service", "service file")
 #: words that a server answers to `options` that it cannot take, before a connection stands
 _WRONG_THERE = (
@@ -359,13 +359,13 @@ def translate_server_error(error: BaseException, place: ServerPlace) -> LeftoffE
 
 
 def _is_wrong(text: str) -> bool:
-    """Whether it is about what was asked for: by libpq, or by the server."""
+    """Whether libpq or the server refused the options."""
     refused = text.partition("FATAL:")[2]
     return text.startswith(_WRONG) or any(words in refused for words in _WRONG_THERE)
 
 
 def unheard(place: ServerPlace, error: LeftoffError) -> StoreUnavailable:
-    """Of a commit whose answer was lost, where what became of it cannot be found out either."""
+    """Return the error for a commit whose answer was lost and whose outcome is unknown."""
     return StoreUnavailable(
         f"{place.name} did not say whether it made the last change: {error.message}",
         hint="That is not known. Look when it is back (`leftoff status`) before you do it again; a program that drives "

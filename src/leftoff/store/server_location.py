@@ -1,4 +1,4 @@
-"""What a URL says: which server, which project on it; and how it is shown, which is never with a password.
+"""Parse the URL of a store on a server, and show it without its password.
 
 Each project is a schema of its own, so that a run of one is invisible to another, a role can be given one of them, and
 ``pg_dump -n`` saves one. ``?project=NAME`` is ours; everything else in the URL is for libpq.
@@ -45,7 +45,7 @@ class ServerPlace:
         self.schema = f"{SCHEMA}_{self.project}" if self.project else SCHEMA
         rest = [(name, value) for name, value in asked if name not in _OURS]
         rest += [pair for name, path in asked if name == "secrets" for pair in _read(path)]
-        #: what libpq is given
+        #: the connection string for libpq
         self.conninfo = _joined(parts._replace(scheme="postgresql"), urlencode(rest, quote_via=quote))
         self.secrets = [secret for secret in [_password(parts), *_secrets(rest)] if secret]
         #: how people see it
@@ -55,7 +55,7 @@ class ServerPlace:
 
     @property
     def key(self) -> str:
-        """The file name that stands for this URL, whatever the password: see ``local_folder``."""
+        """The file name for this URL, the same for every password: see ``local_folder``."""
         return sha256(self.name.encode()).hexdigest()[:16]
 
     @property
@@ -126,16 +126,16 @@ def without_secrets(url: str, folder: str) -> str:
 
 
 def said_elsewhere() -> dict[str, str]:
-    """What libpq goes by where a URL does not say it: the environment, a service file."""
+    """Return what libpq takes from the environment and from a service file."""
     try:
         from psycopg.pq import Conninfo
     except ModuleNotFoundError:
-        return {}  # who wants to connect is told
+        return {}  # the connection reports it
     return {o.keyword.decode(): o.val.decode() for o in Conninfo.get_defaults() if o.val is not None}
 
 
 def _split(url: str) -> SplitResult:
-    """Its parts, if libpq would read them as we do. What is wrong is told without showing any of it."""
+    """Return its parts, if libpq would read them in the same way. The error does not show them."""
     try:
         parts = urlsplit(url)
         for piece in url.split("%")[1:]:
@@ -153,8 +153,8 @@ def _split(url: str) -> SplitResult:
 
 
 def _is_cut(parts: SplitResult) -> bool:
-    """Whether a character of the password that was not written as %XX ended the host too early. Behind the
-    @ that ends it, others may stand only in what an option says."""
+    """Whether a character of the password that was not written as %XX ended the host too early. After the
+    @ that ends it, further ones are allowed only in options."""
     rest = parts.path + parts.fragment
     if "@" not in parts.netloc:
         return "@" in rest + (parts.query if ":" in parts.netloc else "")

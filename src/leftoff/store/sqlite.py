@@ -175,7 +175,7 @@ class WriteQueue:
         return ticket.result
 
     def hold(self, timeout: float) -> Ticket | None:
-        """Lead and do nothing, so that nobody writes until ``release``. ``None`` where that takes too long."""
+        """Lead and do nothing, so that no process writes until ``release``. ``None`` if that takes too long."""
         ticket = Ticket(None, False)
         self._join(ticket)
         if ticket.gate is not None:
@@ -189,7 +189,7 @@ class WriteQueue:
         self._settle(ticket)
 
     def _join(self, ticket: Ticket) -> None:
-        """Queue up, and lead if nobody does."""
+        """Queue up, and lead if no other thread does."""
         with self._mutex:
             self._queue.append(ticket)
             if self._leader is None:
@@ -205,7 +205,7 @@ class WriteQueue:
             return [leader, *islice(others, MOST - 1)]
 
     def _settle(self, ticket: Ticket) -> None:
-        """Leave the queue. Pass the lead on, and wake those whose work is done. May be cut short, and called again."""
+        """Leave the queue. Pass the lead on, and wake those whose work is done. May be interrupted, and called again."""
         with self._mutex:
             if ticket in self._queue:
                 self._queue.remove(ticket)
@@ -222,7 +222,7 @@ def _open(gate: Any) -> None:
 
 
 def all_done(batch: list[Ticket], error: BaseException | None = None) -> None:
-    """What a batch had to do is durable; or none of it is, for this reason."""
+    """Tell the members of a batch that it is durable, or why none of it is."""
     for ticket in batch:
         ticket.error, ticket.done = error or ticket.error, True
 
@@ -240,7 +240,7 @@ class Log:
         return 0
 
     def move_home(self, db: apsw.Connection) -> None:
-        """Its pages into the database; readers and writers go on meanwhile."""
+        """Move its pages into the database; readers and writers continue."""
         try:
             log, done = db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
         except apsw.Error:  # someone else is at it, or the disk is full: the log is durable as it is
@@ -249,7 +249,7 @@ class Log:
             self.pages = 0
 
     def truncate(self, db: apsw.Connection) -> None:
-        """And its space back, if nobody is in the way."""
+        """Also give its space back, if no process is in the way."""
         try:
             db.set_busy_timeout(0)
             db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
@@ -263,7 +263,7 @@ class Log:
 class SqliteStore(SqlStore):
     """A store in a folder."""
 
-    #: whether a damaged log is an error; not for who looks at the damage
+    #: whether a damaged log is an error; false for fsck
     refuses_damage = True
 
     def __init__(self, folder: str, clock: Clock | None = None) -> None:
@@ -300,10 +300,10 @@ class SqliteStore(SqlStore):
         remains = self._typed(lambda: sqlite_files.remains_of(self.path, size, self.blobs))
         if remains and not self._size():
             raise sqlite_files.cut_off(self.path, remains)
-        return bool(remains)  # somebody made it, and wrote to it, between the two looks
+        return bool(remains)  # another process made it, and wrote to it, between the two looks
 
     def _size(self) -> int | None:
-        """Of the database; None where there is none."""
+        """Of the database; None if it does not exist."""
         try:
             return os.stat(self.path).st_size
         except FileNotFoundError:
@@ -322,7 +322,7 @@ class SqliteStore(SqlStore):
         return self._opened(connection.open_immutable)
 
     def _opened(self, opener: Callable[[str], apsw.Connection]) -> apsw.Connection:
-        marked = self.turn.marked() if self.refuses_damage else 0  # before anything is read: others go on
+        marked = self.turn.marked() if self.refuses_damage else 0  # before anything is read: others continue
         db = opener(self.path)
         try:
             check_schema(db, self.path)
@@ -395,7 +395,7 @@ class SqliteStore(SqlStore):
             self._shut_idle()
 
     def _hush(self) -> bool:
-        """Let nobody take a connection, if none is in use or those that are come back in a moment."""
+        """Hand out no connection any more, if none is in use or all come back in a moment."""
         self._pool.acquire()
         for _ in range(20):
             if len(self._open) == len(self._free) + (self._writer is not None):
@@ -406,7 +406,7 @@ class SqliteStore(SqlStore):
         return False
 
     def after_fork(self) -> None:
-        """In the parent: everyone may go on."""
+        """In the parent: all threads may continue."""
         if self._pool_held:
             self._pool_held = False
             self._pool.release()
@@ -415,7 +415,7 @@ class SqliteStore(SqlStore):
             self.queue.release(held)
 
     def after_fork_in_child(self) -> None:
-        """What could not be closed in time is left alone, neither used nor closed."""
+        """Neither use nor close the connections that could not be closed in time."""
         _leaked.extend(self._open)
         self._open, self._free, self._writer = [], [], None
         self._pool, self._pool_held, self._lead_held = allocate_lock(), False, None
@@ -424,7 +424,7 @@ class SqliteStore(SqlStore):
         self.queue = WriteQueue(self._lead)
 
     def _create(self) -> None:
-        """Make the store where there is none, or bring its schema up to date. One process at a time."""
+        """Create the store, or bring its schema up to date. One process at a time."""
         if self.exists():
             self._update()
         else:
@@ -465,7 +465,7 @@ class SqliteStore(SqlStore):
             try:
                 self.turn.take(self.patience)
             except StoreUnavailable as error:
-                all_done(batch, error)  # nobody waits once more for what all of them have waited for
+                all_done(batch, error)  # the others have waited as long already
                 raise
             if not self._ready:
                 self._create()
@@ -680,7 +680,7 @@ class SqliteStore(SqlStore):
             raise translate(error, self.path) from error
 
     def truncate(self) -> None:
-        """Give the WAL's space back, if nobody is in the way."""
+        """Give the WAL's space back, if no process is in the way."""
         db = self.take()
         try:
             self._log.truncate(db)
@@ -690,7 +690,7 @@ class SqliteStore(SqlStore):
             self.give(db)
 
     def release(self) -> None:
-        """Close every connection that nobody uses right now; the log stays as it is."""
+        """Close every connection that is not in use; the log stays as it is."""
         self._shut_idle()
         self._ready = False
         self._proved.clear()
