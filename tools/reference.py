@@ -19,6 +19,9 @@ from typing import Any, get_type_hints
 
 import leftoff
 from leftoff import errors
+from leftoff.agents.adapters import _KNOWN, LIMITS, Adapter
+from leftoff.agents.hook_events import AGENTS
+from leftoff.agents.install_recipes import Recipe
 from leftoff.agents.mcp_tools import LISTED, TOOLS, Tools
 from leftoff.cli.options import COMMON, CURRENT, GROUPS, SAME, VERBS, Opt, Spec, spec_of
 from leftoff.engine.findings import CODES, NEVER_YES, is_fixed
@@ -169,6 +172,36 @@ def described(hint: Any) -> str:
     )
 
 
+def installed_part() -> str:
+    """Return what `leftoff install` writes in a project, by agent."""
+
+    def row(agent: str) -> tuple[str, ...]:
+        recipe = Recipe(agent, "", "leftoff", user=False)
+        paths = [*recipe.entries(), *recipe.files()]
+        return f"`{agent}`", ", ".join(f"`{path}`" for path in paths)
+
+    return table(("Agent", "Files"), [row(agent) for agent in AGENTS])
+
+
+def limits_part() -> str:
+    """Return how each agent is held to the limits of a step, and its words for the permissions."""
+
+    def kept(one: Adapter, limit: str) -> str:
+        return "option" if limit in one.options else "watched" if limit in one.counted else "refused"
+
+    words = list(dict.fromkeys(word for one in _KNOWN.values() for word in one.permissions))
+    limits = [(f"`{name}`", *(kept(one, limit) for limit in LIMITS)) for name, one in _KNOWN.items()]
+
+    def own(one: Adapter, word: str) -> str:
+        if word not in one.permissions:
+            return "refused"
+        return f"`{one.permissions[word]}`" if one.permissions[word] else "as it is set up"
+
+    allowed = [(f"`{word}`", *(own(one, word) for one in _KNOWN.values())) for word in words]
+    heads = ("Agent", *(f"`{limit}`" for limit in LIMITS))
+    return table(heads, limits) + "\n" + table(("`permissions`", *(f"`{name}`" for name in _KNOWN)), allowed)
+
+
 def actions_part() -> str:
     def fields(action: PageAction) -> str:
         return (
@@ -251,6 +284,8 @@ PARTS: dict[str, Callable[..., str]] = {
     "current": current_part,
     "same": same_part,
     "tools": tools_part,
+    "installed": installed_part,
+    "limits": limits_part,
     "actions": actions_part,
     "levels": levels_part,
     "errors": errors_part,
