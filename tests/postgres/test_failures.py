@@ -67,7 +67,7 @@ def failing(code: str, when: str = "true") -> list[str]:
         ("53200", "is out of memory", "Nothing was changed", True),
         ("25006", "is read-only", "target_session_attrs=read-write", True),
         ("57014", "ended a query that took too long", "statement_timeout", True),
-        ("42501", "may not do that", "docs/postgres.md", False),
+        ("42501", "may not do that", "docs/how-to/postgres.md", False),
     ],
 )
 def test_what_a_server_cannot_do(

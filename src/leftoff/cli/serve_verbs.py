@@ -37,7 +37,7 @@ def run_serve(args: Args, ctx: Context) -> int:
         raise Usage(
             f"--host {args.host} opens the page to others, and no name is given under which they may ask for it.",
             hint="--allow-host NAME says which: the name or address that stands in the browser's address bar. Whoever "
-            "has the token then sees every run, and decides what you can. docs/web.md says more.",
+            "has the token then sees every run, and decides what you can. docs/how-to/dashboard.md says more.",
         )
     folders = [find_project(given=folder) for folder in args.rest] or [ctx.project.folder]
     projects = served.serve_folders(folders, args.store)

@@ -279,7 +279,7 @@ _BY_CODE = {
     "57014": ("{where} ended a query that took too long.", f"{SAFE} Its statement_timeout may be too short."),
     "42501": (
         "The user of {where} may not do that: {text}",
-        f"{SAFE} docs/postgres.md lists the grants that each role needs.",
+        f"{SAFE} docs/how-to/postgres.md lists the grants that each role needs.",
     ),
 }
 #: words of a text that came before a connection was made, and the code that says the same
@@ -349,7 +349,8 @@ def translate_server_error(error: BaseException, place: ServerPlace) -> LeftoffE
         )
     if not code and (isinstance(error, psycopg.ProgrammingError) or _is_wrong(text)):
         return Usage(
-            f"The URL of {place.name} is wrong: {text}", hint="docs/postgres.md says what it may contain."
+            f"The URL of {place.name} is wrong: {text}",
+            hint="docs/how-to/postgres.md says what it may contain.",
         )
     if is_lost(error):
         return _out_of_reach(place, code, text)
@@ -382,7 +383,7 @@ def _out_of_reach(place: ServerPlace, code: str, text: str) -> StoreUnavailable:
     return _unavailable(
         f"{place.name} is out of reach: {text}",
         f"{SAFE} Check that the server runs, and that the URL, the user, the password (PGPASSWORD, ~/.pgpass) and the "
-        "TLS settings are right: docs/postgres.md.",
+        "TLS settings are right: docs/how-to/postgres.md.",
         not is_refused,
     )
 
