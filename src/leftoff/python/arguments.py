@@ -142,7 +142,8 @@ def call_facts(arguments: dict[str, Any], scrubber: Scrubber | None) -> Given:
 def argument_key(arguments: dict[str, Any], scrubber: Scrubber | None) -> str:
     """Return a name for the arguments of a call: the only one if it is short and no secret, else a digest."""
     given = call_facts(arguments, scrubber)
-    only = next(iter(arguments.values())) if len(arguments) == 1 else arguments
+    values = [*arguments.get(MORE, ()), *(value for name, value in arguments.items() if name != MORE)]
+    only = values[0] if len(values) == 1 else arguments
     # Text that looks like another value is quoted: 1 and "1" are two arguments.
     word = only if isinstance(only, str) and only and typed(only) == only else text(only)
     shown = len(word) <= MOST_OF_KEY and TYPE not in word and given.record["digest"] == given.exact

@@ -7,7 +7,7 @@ resumes its run. Inside a workflow the call is recorded, or replayed. Inside a s
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterable
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, Protocol, TypeVar, cast, overload
 
 from leftoff.errors import Usage
 from leftoff.python.arguments import Signature, encode_arguments
@@ -331,11 +331,14 @@ def step(
     *,
     name: str | None = None,
     retries: int | dict[str, Any] = 0,
+    retry_on: type[Exception] | tuple[type[Exception], ...] = Exception,
     timeout: float | str | None = None,
     key: str | Callable[..., Any] | None = None,
+    keyed: bool = False,
     version: str | int | None = None,
     idempotent: bool = True,
     ignore: str | Iterable[str] = (),
+    on_code_change: Literal["warn", "rerun", "ignore"] = "warn",
 ) -> StepMaker: ...
 
 
@@ -343,10 +346,13 @@ def step(function: Any = None, *, name: str | None = None, **options: Any) -> An
     """Make a function a step: called in a workflow, it is recorded, and once finished not run again.
 
     ``retries``: how often a failed attempt is repeated (``{"max", "backoff", "factor", "jitter"}`` says how).
+    ``retry_on``: an exception class, or a tuple of them, after which it is (left out: any ``Exception``).
     ``timeout``: of one attempt, in seconds or like ``"10m"``. ``key``: the parameter, or a function of the arguments,
-    that a call is known by instead of its number. ``version``: another one than was recorded runs the step again.
-    ``idempotent=False``: an interrupted one is not repeated before a person says so. ``ignore``: parameters that do
-    not tell one call from another, such as a connection.
+    that a call is known by instead of its number. ``keyed=True``: it is known by all its arguments. ``version``:
+    another one than was recorded runs the step again. ``idempotent=False``: an interrupted one is not repeated before
+    a person says so. ``ignore``: parameters that do not tell one call from another, such as a connection.
+    ``on_code_change``: if the code of the function has changed since the step was finished, ``"warn"`` prints a line
+    and uses the recorded result, ``"ignore"`` only uses it, ``"rerun"`` runs the step again.
     """
     if function is None:
         return lambda given: step(given, name=name, **options)
