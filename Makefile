@@ -69,10 +69,10 @@ agents: $(VENV) ## the real agents' programs from npm, with leftoff: takes long,
 	@tools/ensure-packages git npm unshare=util-linux ip=iproute2 tmux
 	@$(BIN)/python -m tests.real_agents $(ARGS)
 
-crash: $(VENV) packages ## the full fault matrix: needs root, takes long
+crash: $(VENV) packages ## the full fault matrix: needs root, takes long, writes docs/explanation/reliability.md
 	@test "$$(id -u)" -eq 0 || { echo "make crash needs root, to mount file systems from loop images; try: sudo make crash" >&2; exit 1; }
 	@tools/ensure-packages strace mkfs.ext4=e2fsprogs mkfs.xfs=xfsprogs mount unshare=util-linux
-	@LEFTOFF_HYPOTHESIS=thorough $(BIN)/python -m pytest -q tests -m "crash_full or not crash_full" -n auto --dist worksteal --timeout 3600 $(ARGS)
+	@LEFTOFF_HYPOTHESIS=thorough $(BIN)/python -m pytest -q tests -p tests.crash.reliability -m "crash_full or not crash_full" -n auto --dist worksteal --timeout 3600 $(ARGS)
 
 screenshots: $(VENV) ## take the pictures of the page (ARGS=FOLDER for every screen)
 	@tools/ensure-packages chromium

@@ -13,6 +13,7 @@ import pytest
 
 from tests.agents.stage import Stage
 from tests.cli.command import LEFTOFF, call, environment
+from tests.crash import faults
 
 
 @pytest.mark.timeout(600)
@@ -37,6 +38,7 @@ def test_killed_at_random(kills: int, stage: Stage) -> None:
         except subprocess.TimeoutExpired:
             kill_all(stage.folder)
             process.wait()
+            faults.made("kills")
             killed += 1
             if stage.log and not has_run(stage.folder):  # it was done when it was hit
                 check_starts(stage)

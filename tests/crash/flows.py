@@ -19,6 +19,7 @@ from typing import Any
 
 from leftoff.store.base import View
 from leftoff.store.sqlite import SqliteStore
+from tests.crash import faults
 from tests.crash.harness import ROOT
 from tests.crash.verdict import check
 
@@ -133,6 +134,7 @@ class Flow:
             except ProcessLookupError:
                 pass
         driver.communicate()
+        faults.made("kills")
         self.kills += 1
         self.with_children += children
 

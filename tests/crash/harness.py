@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.crash import faults
 from tests.crash.settings import Settings
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -137,6 +138,7 @@ class Program:
 
     def kill(self) -> None:
         """kill -9; what it had said before is still heard."""
+        faults.made("kills", self._process.poll() is None)
         self._process.kill()
         for _ in self.messages():
             pass

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from tests.cli.command import LEFTOFF, call, environment, succeed
-from tests.crash import strace
+from tests.crash import faults, strace
 from tests.crash.verdict import check
 from tests.workspace.trees import Tree, git, repository, tree
 
@@ -147,6 +147,7 @@ def killed(situation: Situation, folder: Path, name: str, when: int, broken: str
     check(situation.then == tree(work), f"{where}: run again, the files are not as they were then")
     undone(situation, work, where)
     shutil.rmtree(work)
+    faults.made("kills", code == -signal.SIGKILL)
     return code == -signal.SIGKILL
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.crash import mounts
+from tests.crash import faults, mounts
 from tests.crash.harness import Heard, Program, program, require_root
 from tests.crash.settings import Settings
 from tests.crash.verdict import Violation, verify
@@ -32,6 +32,7 @@ def limit(running: Program, size: int | None) -> None:
 def meet_full_disk(running: Program, relieve: Relief) -> None:
     """Work until a commit fails, make room, and see that work goes on."""
     running.until(lambda message: "failed" in message, "no commit failed on a full disk")
+    faults.made("full disks")
     relieve()
     running.acknowledge(5)
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.crash import mounts
+from tests.crash import faults, mounts
 from tests.crash.harness import Heard, Program, pause, program, require_root
 from tests.crash.settings import Settings
 from tests.crash.verdict import Violation, verify, verify_alive
@@ -29,6 +29,7 @@ def cut(running: Program, image: Path, plan: str) -> None:
     running.freeze()
     heard = deepcopy(running.heard)
     shutil.copyfile(image, copy)
+    faults.made("power cuts")
     running.thaw()
     try:
         with mounts.ext4(copy, point) as folder:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.crash import mounts
+from tests.crash import faults, mounts
 from tests.crash.harness import require_root
 from tests.workflow.driving import Flow, mark, until, wait
 
@@ -38,6 +38,7 @@ def fill(folder: Path) -> Path:
                 file.write(bytes(512))
         except OSError:
             pass
+    faults.made("full disks")
     return ballast
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.crash import strace
+from tests.crash import faults, strace
 from tests.crash.flows import Flow, definition, verify
 from tests.crash.verdict import Violation, check
 
@@ -50,6 +50,7 @@ def one_death(folder: Path, name: str, when: int, *, again: bool) -> bool:
         check(
             driver.returncode in (0, -signal.SIGKILL), f"it ended with {driver.returncode}: {said.decode()}"
         )
+        faults.made("kills", driver.returncode != 0)
         flow.kills += driver.returncode != 0
         flow.until_done(0, 0.0)
         verify(flow)

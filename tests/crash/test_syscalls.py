@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.crash import strace
+from tests.crash import faults, strace
 from tests.crash.harness import Heard, program
 from tests.crash.settings import Settings
 from tests.crash.verdict import Violation, check, verify, verify_alive
@@ -68,6 +68,7 @@ def one_fault(folder: Path, name: str, what: str, when: int, broken: str = "") -
     except Violation as violation:
         raise Violation(f"{where}: {violation}; failures: {heard.failures}") from violation
     hit = code == -signal.SIGKILL or "(INJECTED)" in (folder / "strace.log").read_text(errors="replace")
+    faults.made("kills" if what == "signal=KILL" else "failed system calls", hit)
     shutil.rmtree(folder)
     return hit
 

@@ -16,6 +16,7 @@ import pytest
 import leftoff
 from leftoff.engine.run_states import in_trash, remove_for_good
 from leftoff.errors import LeftoffError
+from tests.crash import faults
 from tests.seams import SEAMS
 
 PAGE = 4096
@@ -178,6 +179,7 @@ def flip(path: Path, offset: int, by: int = 0x10) -> None:
         old = file.read(1)[0]
         file.seek(offset)
         file.write(bytes([old ^ by]))
+    faults.made("damages")
 
 
 def checksum(page: bytes) -> bytes:

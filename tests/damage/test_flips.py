@@ -15,6 +15,7 @@ from leftoff.store import sqlite_connection as connection
 from leftoff.store.integrity import RunCheck
 from leftoff.store.rows import Record
 from tests.cli.command import call
+from tests.crash import faults
 from tests.damage.store import PAGE, Sample, everything, flip, problems, tidy, wrong
 
 pytestmark = pytest.mark.damages_store
@@ -44,6 +45,7 @@ def check(sample: Sample, folder: Path, total: int) -> int:
     path, found = sample.copy(folder / ".leftoff") / "store.db", 0
     for what, damaged in damages(path.read_bytes(), total):
         path.write_bytes(damaged)
+        faults.made("damages")
         told = bool(problems(path.parent))
         assert {} == wrong(sample, path.parent, LeftoffError), what
         assert told or sample.expected == everything(path.parent, sample.runs), f"{what}: no word"

@@ -16,6 +16,7 @@ from typing import Any
 
 from leftoff.host import started as start_time
 from tests.cli.command import LEFTOFF, Called, call, start
+from tests.crash import faults
 
 PATIENCE = 240.0  # seconds until a test gives up: a limit, never a measure
 LOOK = 0.01
@@ -87,11 +88,13 @@ class Driver:
 
     def kill(self) -> None:
         """SIGKILL for the driver alone: its steps live on."""
+        faults.made("kills")
         self.process.kill()
         self.process.wait()
 
     def kill_all(self) -> None:
         """SIGKILL for the driver and for everything that it started, those first that could tell."""
+        faults.made("kills")
         self.signal(signal.SIGSTOP)
         victims = self.flow.processes()
         self.process.kill()

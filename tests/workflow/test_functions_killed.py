@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 import leftoff
+from tests.crash import faults
 from tests.workflow.functions import lines, program, start_program
 
 SEQUENCES = """
@@ -101,6 +102,7 @@ def test_no_finished_step_runs_twice(tmp_path: Path, text: str, count: int, para
         if child.returncode == 0:
             break
         assert -signal.SIGKILL == child.returncode
+        faults.made("kills")
         kills += 1
         starts = Counter(lines(tmp_path / "log"))
         for label in finished(tmp_path):

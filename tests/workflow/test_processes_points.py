@@ -14,6 +14,7 @@ import pytest
 from leftoff.workflow import process_groups as groups
 from leftoff.workflow.attempt_folder import AttemptFolder
 from leftoff.workflow.shim_client import Ended, LostJob, Ready
+from tests.crash import faults
 from tests.seams import SEAMS
 from tests.workflow.desk import PATIENCE, Desk, driver, nothing_left
 
@@ -111,6 +112,7 @@ def test_killed_at_any_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, who
             folder.mkdir()
             monkeypatch.setattr(SEAMS["client._CODE"], _KILLER + _OPENING + script.replace("AT", str(at)))
             outcomes.append(play(folder))
+            faults.made("kills", outcomes[-1] != (True, True))
             if outcomes[-1] == (True, True) and outcomes[-2:] != outcomes[-1:]:
                 break
     assert (False, False) in outcomes
@@ -153,6 +155,7 @@ def test_a_driver_killed_at_any_line(tmp_path: Path, every: int) -> None:
             else ([], None) == (ran(folder), exit)
         )
         assert (folder / "recorded").exists() or not began
+        faults.made("kills", not lived)
         seen.add((began, lived))
         if lived:
             break
