@@ -13,9 +13,9 @@ from __future__ import annotations
 import inspect
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any
 
 import leftoff
 from leftoff import errors
@@ -23,7 +23,7 @@ from leftoff.agents.adapters import _KNOWN, LIMITS, Adapter
 from leftoff.agents.hook_events import AGENTS
 from leftoff.agents.install_recipes import Recipe
 from leftoff.agents.mcp_tools import LISTED, TOOLS, Tools
-from leftoff.cli.options import COMMON, CURRENT, GROUPS, SAME, VERBS, Opt, Spec, spec_of
+from leftoff.cli.options import COMMON, CURRENT, GROUPS, SAME, VERBS, Spec, spec_of
 from leftoff.engine.findings import CODES, NEVER_YES, is_fixed
 from leftoff.operations.page_actions import ACTIONS, PageAction
 
@@ -59,40 +59,19 @@ def linked(text: str, verb: str = "", folder: str = "") -> str:
     return re.sub(r"(`leftoff (\w+)[^`]*`)", link, text)
 
 
-def options_table(spec: Spec) -> str:
-    def row(option: Opt) -> tuple[str, str]:
-        name = f"`{option.name}{' ' + option.metavar if option.metavar else ''}`"
-        return name, linked(option.help, spec.verb)
-
-    return table(("Option", "Meaning"), [row(option) for option in spec.options])
-
-
 def called(spec: Spec) -> str:
-    """Return the usage of a verb, as its help prints it, and its description."""
-    usage = spec.help().partition("\n\n")[0].removeprefix("usage: ").replace("\n       ", "\n    ")
-    return fenced("text", usage) + "\n" + linked(spec.about, spec.verb) + "\n"
+    """Return what a verb does, its usage and its options, as its help prints them; not those in the index."""
+    usage, _, rest = spec.help().partition("\n\n")
+    options = re.findall(
+        r"^  --\S.*\n?(?:^   .*\n?)*", rest.partition("options:\n")[2].partition("\n\n")[0], re.MULTILINE
+    )
+    common = (*COMMON, *(option.name for option in CURRENT))
+    own = "".join(option for option in options if option.split()[0] not in common)
+    return "\n\n".join((linked(spec.about, spec.verb), fenced("text", "\n\n".join((usage, own)))))
 
 
 def verb_part(verb: str) -> str:
-    spec = spec_of(verb)
-    own = own_options(spec)
-    more = "The [options of every verb](index.md#options-of-every-verb) work here"
-    if own != spec:
-        more += ", and [`--run` and `--branch`](index.md#options-that-choose-the-run)"
-    parts = (called(spec), options_table(own) if own.options else "", f"{more}.\n", examples(spec))
-    return "\n".join(part for part in parts if part)
-
-
-def own_options(spec: Spec) -> Spec:
-    """Return a verb without the options that choose the run."""
-    return spec._replace(options=tuple(option for option in spec.options if option not in CURRENT))
-
-
-def examples(spec: Spec) -> str:
-    """Return the examples of the help, with what they do as comments."""
-    comment = re.compile(r"(?<=\S)   +(?=\S)")
-    lines = inspect.cleandoc(spec.examples).split("\n")
-    return fenced("sh", "\n".join(comment.sub(lambda gap: f"{gap[0][:-2]}# ", line) for line in lines))
+    return f"{called(spec_of(verb))}\n[Common options](index.md#options-of-every-verb)\n"
 
 
 def verbs_part() -> str:
@@ -107,12 +86,12 @@ def verbs_part() -> str:
 
 
 def plumbing_part() -> str:
+    """Return the first paragraph and the usage of each verb that is not visible."""
     text = ""
     for verb in PLUMBING:
         spec = spec_of(verb)
-        own = own_options(spec)
-        options = "\n" + options_table(own) if own.options else ""
-        text += f"\n## leftoff {verb}\n\n{called(spec)}{options}"
+        usage, first = spec.help().partition("\n\n")[0], spec.about.partition("\n\n")[0]
+        text += f"\n## leftoff {verb}\n\n{linked(first, verb)}\n\n{fenced('text', usage)}"
     return text
 
 
@@ -128,12 +107,10 @@ def current_part() -> str:
 
 
 def same_part() -> str:
-    def page(verb: str) -> str:
-        return f"plumbing.md#leftoff-{verb}" if verb in PLUMBING else f"{verb}.md"
-
-    return table(
-        ("Word", "Same as"), [(f"`{word}`", f"[`{verb}`]({page(verb)})") for word, verb in SAME.items()]
-    )
+    words: dict[str, list[str]] = {}
+    for word, verb in SAME.items():
+        words.setdefault(verb, []).append(f"`{word}`")
+    return "".join(f"- `{verb}`: {', '.join(same)}\n" for verb, same in words.items())
 
 
 # -- tables of the code
@@ -144,31 +121,11 @@ def tools_part() -> str:
     text = ""
     for name in LISTED:
         call = getattr(Tools, name)
-        hints = get_type_hints(call, include_extras=True)
-        given = {
-            f"`{word}`": described(hints[word])
-            for word in inspect.signature(call).parameters
-            if word != "self"
-        }
-        also = ", ".join(word for word, about in given.items() if not about)
-        rows = [(word, about) for word, about in given.items() if about]
-        text += f"\n### {name}\n\n{inspect.getdoc(call)}\n\n{table(('Argument', 'Meaning'), rows)}"
-        text += f"\nAlso: {also}.\n" if also else ""
+        given = ", ".join(f"`{word}`" for word in inspect.signature(call).parameters if word != "self")
+        text += f"\n### {name}\n\n{inspect.getdoc(call)}\n\nArguments: {given}.\n"
     others = ", ".join(f"`{name}`" for name in TOOLS if name not in LISTED)
     return (
         f"{text}\nTools of earlier versions are not listed, but still work when they are called: {others}.\n"
-    )
-
-
-def described(hint: Any) -> str:
-    """Return the description in an annotation."""
-    return next(
-        (
-            about.description or ""
-            for about in getattr(hint, "__metadata__", ())
-            if hasattr(about, "description")
-        ),
-        "",
     )
 
 
@@ -253,19 +210,17 @@ def signature(name: str, call: Callable[..., Any]) -> str:
     return f"`{name}{inspect.Signature(bare)}`"
 
 
-def members(cls: type) -> Iterator[tuple[str, str]]:
-    """Yield the documented public members of a class, in the order of the alphabet."""
-    for name, member in sorted(inspect.getmembers(cls)):
-        if name.startswith("_") or not inspect.getdoc(member) or name in dir(tuple):
+def class_part(name: str, *besides: str) -> str:
+    """Return the documented public members of a class, but for those that the page explains elsewhere."""
+    rows = []
+    for word, member in sorted(inspect.getmembers(getattr(leftoff, name))):
+        if word.startswith("_") or word in besides or not inspect.getdoc(member):
             continue
         if inspect.isfunction(member):
-            yield signature(name, member), summary(member)
+            rows.append((signature(word, member), summary(member)))
         elif isinstance(member, property):
-            yield f"`{name}`", summary(member)
-
-
-def class_part(name: str) -> str:
-    return table(("Name", "What it does"), list(members(getattr(leftoff, name))))
+            rows.append((f"`{word}`", summary(member)))
+    return table(("Name", "What it does"), rows)
 
 
 def functions_part(*names: str) -> str:
