@@ -23,14 +23,14 @@ from leftoff.agents.adapters import _KNOWN, LIMITS, Adapter
 from leftoff.agents.hook_events import AGENTS
 from leftoff.agents.install_recipes import Recipe
 from leftoff.agents.mcp_tools import LISTED, TOOLS, Tools
-from leftoff.cli.options import COMMON, CURRENT, GROUPS, SAME, VERBS, Spec, spec_of
+from leftoff.cli.options import COMMON, CURRENT, GROUPS, HIDDEN, SAME, VERBS, Spec, spec_of
 from leftoff.engine.findings import CODES, NEVER_YES, is_fixed
 from leftoff.operations.page_actions import ACTIONS, PageAction
 
 PAGES = Path(__file__).resolve().parent.parent / "docs" / "reference"
 PART = re.compile(r"(<!-- begin ([^>]+?) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 NEW_PAGE = "# leftoff {0}\n\n<!-- begin verb {0} -->\n<!-- end -->\n"
-PLUMBING = "ls verify reject unblock next put artifact track beat pause cat restore hook mcp completion compat".split()
+PLUMBING = HIDDEN
 VISIBLE = [verb for verb in VERBS if verb not in PLUMBING]
 
 

@@ -112,17 +112,17 @@ class BadDefinition(Usage):
 class NotFound(LeftoffError, LookupError):
     code = "not_found"
     exit_code = 3
-    default_hint = "`leftoff ls --all` lists every run."
+    default_hint = "`leftoff status --all` lists every run."
 
 
 class NoCheckpoint(NotFound):
     code = "no_checkpoint"
-    default_hint = "`leftoff log RUN` lists the checkpoints of a run."
+    default_hint = "`leftoff history RUN` lists the checkpoints of a run."
 
 
 class Pruned(NoCheckpoint):
     code = "pruned"
-    default_hint = "Retention removed it; choose a checkpoint that `leftoff log RUN` still lists."
+    default_hint = "Retention removed it; choose a checkpoint that `leftoff history RUN` still lists."
 
 
 class BadData(LeftoffError):

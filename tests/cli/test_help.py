@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from leftoff.cli.help_verbs import synonyms
-from leftoff.cli.options import COMMON, DAILY, GROUPS, SAME, VERBS, parse_words, spec_of
+from leftoff.cli.options import COMMON, DAILY, GROUPS, HIDDEN, LISTED, SAME, VERBS, parse_words, spec_of
 from leftoff.errors import Usage
 from tests.cli.command import call, succeed
 from tools import reference
@@ -91,9 +91,12 @@ def test_has_a_test_of_its_own(verb: str) -> None:
 
 
 def test_all_lists_every_verb(project: Path) -> None:
-    """By group, each once, with its one line."""
+    """By group, each once, with its one line; plumbing and verbs with a better name are not listed."""
     text = succeed("help", "--all", cwd=project).out
-    for name, (group, about) in VERBS.items():
+    for name in HIDDEN:
+        assert not re.search(rf"^  {name} ", text, re.MULTILINE)
+    assert 35 <= len(LISTED) <= 45
+    for name, (group, about) in LISTED.items():
         assert group in GROUPS
         assert 1 == len(re.findall(rf"^  {name} +{re.escape(about)}$", text, re.MULTILINE))
     assert max(map(len, text.splitlines())) <= 88
@@ -105,7 +108,7 @@ def test_the_verbs_of_every_day_come_first(project: Path) -> None:
     explained = re.findall(r"^  (\w+)  +(.*)$", text, re.MULTILINE)
     assert [(name, VERBS[name][1]) for name in DAILY] == explained
     assert 10 == len(DAILY)
-    assert set(VERBS) <= set(re.findall(r"\w+", text))
+    assert set(LISTED) <= set(re.findall(r"\w+", text))
     for words in (["--help"], ["-h"]):
         assert text == succeed(*words, cwd=project).out
     alone = call(cwd=project)
@@ -131,7 +134,6 @@ def test_help_needs_no_project(tmp_path: Path) -> None:
     ("typed", "meant"),
     [
         ("stauts", "status"),
-        ("lst", "ls"),
         ("stat", "status"),
         ("shwo", "show"),
         ("resum", "resume"),
@@ -155,8 +157,10 @@ def test_the_nearest_verb_is_suggested(typed: str, meant: str, project: Path) ->
     [
         ("checkout", "`leftoff rollback REF --files` or `leftoff restore PATH` or `leftoff fork REF`"),
         ("cancel", "`leftoff stop` or `leftoff finish --status abandoned`"),
-        ("history", "`leftoff log` or `leftoff ls --all`"),
-        ("undo", "`leftoff rollback @~1`"),
+        ("undo", "`leftoff rollback REF`"),
+        ("ui", "`leftoff serve --open`"),
+        ("backup", "`leftoff store backup FOLDER`"),
+        ("config", "`leftoff init` or `leftoff trust`"),
         ("abort", "`leftoff stop` or `leftoff finish --status abandoned`"),
         ("retry", "`leftoff resume --failed`"),
         ("restrat", "`leftoff resume` or `leftoff run FILE --fresh`"),
@@ -169,6 +173,25 @@ def test_words_of_other_tools_are_answered(typed: str, meant: str, project: Path
     result = call(typed, cwd=project)
     assert 2 == result.code
     assert f"Did you mean {meant}?" in result.err
+
+
+def test_a_suggestion_names_the_run_that_is_there(project: Path) -> None:
+    """`undo`, `share` and `why` are answered with commands that work as they are printed."""
+    succeed("start", "release", "--run-id", "r1", cwd=project)
+    for n in range(3):  # a run with one checkpoint can only go back to that
+        succeed("set", f"n={n}", cwd=project)
+        succeed("save", cwd=project)
+        newest = [each["seq"] for each in succeed("history", "--json", cwd=project).json["checkpoints"][:2]]
+        assert f"`leftoff rollback r1@{newest[-1]}`" in call("undo", cwd=project).err
+    assert "`leftoff export r1 -o r1.leftoff`" in call("share", cwd=project).err
+    assert "`leftoff show r1` or `leftoff resume --dry-run`" in call("why", cwd=project).err
+
+
+def test_topics(project: Path) -> None:
+    """Exit codes and REFs are explained like a verb."""
+    for word, part in (("exit-codes", "130  interrupted"), ("refs", "RUN@id:1234"), ("ref", "RUN@id:1234")):
+        assert part in succeed("help", word, cwd=project).out
+        assert part in succeed("help", word, "--json", cwd=project).json["text"]
 
 
 def test_nothing_far_is_suggested(project: Path) -> None:

@@ -47,6 +47,7 @@ WORDS = {
     "store": "info",
     "supervise": "--once",
     "track": "file.txt",
+    "uninstall": "claude --dry-run",
     "unblock": "blocked",
     "verify": "@",
 }

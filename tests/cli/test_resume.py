@@ -10,7 +10,7 @@ import pytest
 
 from tests.cli.command import call, environment, succeed
 from tests.cli.runs import HOSTILE, driven, files_below, harmless, release, started
-from tests.cli.test_log import KEYS
+from tests.cli.test_history import KEYS
 from tests.cli.test_ls import RUN_KEYS
 
 

@@ -184,3 +184,17 @@ def test_time_used_against_estimates(tmp_path: Path) -> None:
     assert (None, {run, other}, found["time"]) == (both["time"], both["times"].keys(), both["times"][run])
     (line,) = [line for line in succeed("status", cwd=tmp_path).out.splitlines() if "estimated" in line]
     assert line.startswith("time ") and line.endswith(run)
+
+
+def test_all_lists_every_run(tmp_path: Path) -> None:
+    """Also finished and archived ones, as `ls --all` does; other options narrow the list."""
+    release(tmp_path)
+    for name in ("old", "older"):
+        succeed("start", name, "--run-id", name, cwd=tmp_path)
+        succeed("finish", "--run", name, cwd=tmp_path)
+    succeed("archive", "older", cwd=tmp_path)
+    for words in (["--all"], ["--all", "--json"], ["--status", "completed"], ["--workflow", "old", "--long"]):
+        wanted, found = succeed("ls", *words, cwd=tmp_path), succeed("status", *words, cwd=tmp_path)
+        assert (wanted.out, wanted.err) == (found.out, found.err)
+    assert 3 == len(succeed("status", "--all", "--json", cwd=tmp_path).json["runs"])
+    assert 2 == call("status", "--all", "--watch", cwd=tmp_path).code

@@ -48,6 +48,9 @@ USAGE: dict[str, Wrong] = {
     "verb of another tool": wrong("checkout", code=2, told="no verb"),
     "prune with an option it has not": wrong("prune", "--force", code=2, told="no option --force"),
     "agent that nobody knows": wrong("install", "nothing", code=2, told="cannot set up 'nothing'"),
+    "uninstall of an agent that nobody knows": wrong(
+        "uninstall", "nothing", code=2, told="cannot set up 'nothing'"
+    ),
     "hooks that nobody knows": wrong("hook", "nothing", code=2, told="no hooks for 'nothing'"),
     "server with a word": wrong("mcp", "extra", code=2, told="does not take 'extra'"),
     "an answer that is none": wrong(
@@ -136,7 +139,7 @@ REFS: dict[str, Wrong] = {
     "nothing to remove": wrong("rm", "nothing", code=3, told="Nothing is called nothing"),
     "nothing to resume": wrong("resume", "nothing", code=3, told="Nothing is called nothing"),
     "nothing to brief on": wrong("brief", "nothing", code=3, told="Nothing is called nothing"),
-    "nothing to log": wrong("log", "nothing", code=3, told="Nothing is called nothing"),
+    "nothing to log": wrong("history", "nothing", code=3, told="Nothing is called nothing"),
     "nothing to compare": wrong("diff", RUN, "nothing", code=3, told="Nothing is called nothing"),
     "nothing to export": wrong("export", "nothing", "-o", "x", code=3, told="Nothing is called nothing"),
     "one version to export": wrong("export", f"{RUN}~0", "-o", "x", code=2, told="an export has them all"),
@@ -311,10 +314,10 @@ def test_there_are_enough_of_them() -> None:
 
     assert len(CASES) >= 60
     tried = {word for case in CASES.values() for word in case.words if word in VERBS}
-    assert set(VERBS) - tried <= {"status", "next", "beat", "pause", "demo", "fsck"}
+    assert set(VERBS) - tried <= {"status", "next", "heartbeat", "pause", "demo", "fsck"}
 
 
-@pytest.mark.parametrize("verb", ["status", "next", "beat", "pause", "demo", "fsck"])
+@pytest.mark.parametrize("verb", ["status", "next", "heartbeat", "pause", "demo", "fsck"])
 def test_verbs_that_take_little(verb: str, home: Path) -> None:
     """Those too say what they do not take."""
     check_told(call(verb, "a", "b", cwd=home), 2, "does not take")

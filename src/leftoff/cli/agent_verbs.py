@@ -1,4 +1,4 @@
-"""Work with coding agents: install, hook, mcp, brief, handover."""
+"""Work with coding agents: install, uninstall, hook, mcp, brief, handover."""
 
 from __future__ import annotations
 
@@ -53,6 +53,11 @@ def run_install(args: Args, ctx: Context) -> int:
             ctx.say(recipe.conditions)
             ctx.say(f"`leftoff install {recipe.agent} --check` tells whether its hooks fire.")
     return 0
+
+
+def run_uninstall(args: Args, ctx: Context) -> int:
+    vars(args).update(uninstall=True, check=False)
+    return run_install(args, ctx)
 
 
 def _own_command() -> str:

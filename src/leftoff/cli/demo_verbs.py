@@ -89,7 +89,7 @@ class Story:
                 [[("   ", ""), (f"{name:<8}", ""), (f"  {times} time{'s' if times > 1 else ''}", "dim")]]
             )
         self._part("5", "Every finished step saved a checkpoint.")
-        self._command("log", "weekly-report")
+        self._command("history", "weekly-report")
         self._part("6", "Any two can be compared, and you can go back to any of them.")
         self._command("diff", "weekly-report~1", "weekly-report~0")
         self._part("", "fetch and clean were finished before the kill, so they never ran again.")

@@ -54,7 +54,7 @@ def _run(words: list[str]) -> int:
     if verb not in VERBS:
         from leftoff.cli.help_verbs import no_verb
 
-        raise no_verb(words[at])
+        raise no_verb(words[at], words[:at])
     rest = words[:at] + words[at + 1 :]
     options = _before_dashes(rest)
     if "--help" in options or "-h" in options:

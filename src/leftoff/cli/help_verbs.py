@@ -6,26 +6,46 @@ Also what `dispatch` needs for ``--help`` and for a word that is not a verb.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from textwrap import indent
 
 from leftoff.cli.context import Context
-from leftoff.cli.options import COMMON, DAILY, GROUPS, SAME, VERBS, Args, labelled_text, read_data, spec_of
+from leftoff.cli.options import (
+    COMMON,
+    DAILY,
+    GROUPS,
+    LISTED,
+    SAME,
+    VERBS,
+    Args,
+    labelled_text,
+    parse_words,
+    read_data,
+    spec_of,
+)
 from leftoff.cli.text import out
-from leftoff.errors import NotFound, Usage
+from leftoff.engine.project import Project, find_project
+from leftoff.engine.settings import Caller
+from leftoff.errors import LeftoffError, NotFound, Usage
 from leftoff.model.codec import text
 from leftoff.model.words import COLLECTIONS, RUN_STATUS, TRIGGERS
+from leftoff.operations.checkpoints import history
 from leftoff.operations.runs import list_project_runs, step_names
 from leftoff.operations.store_upkeep import init_project
 
 # -- help
 
+_MORE = "`leftoff help VERB` explains a verb with examples. Topics: `help refs` and `exit-codes`."
 LIKE = 0.75  # how similar a mistyped word must be: one wrong letter of four
 
 
 def run_help(args: Args, ctx: Context) -> int:
     word = ctx.word
+    topics = dict(topic.split("\n", 1) for topic in read_data("topics.txt").split("=== ")[1:])
+    if word is not None and f"{word.rstrip('s')}s" in topics:  # ref, refs
+        topic = topics[f"{word.rstrip('s')}s"].strip()
+        return ctx.answer({"topic": word, "text": topic}, topic)
     verb = SAME.get(word, word) if word is not None else None
     if word is not None and verb not in VERBS:
         raise no_verb(word)
@@ -41,22 +61,41 @@ def synonyms() -> dict[str, list[str]]:
     return {word: commands.split(", ") for word, _, commands in lines}
 
 
-def no_verb(word: str) -> Usage:
-    """Return the error for a word that is not a verb, with the commands that may be meant."""
+def no_verb(word: str, before: Sequence[str] = ()) -> Usage:
+    """Return the error for a word that is not a verb, with the commands that may be meant.
+
+    ``before``: the options before it, which say in which project the commands get the names of real runs.
+    """
     known = synonyms()
-    begun = [verb for verb in VERBS if len(word) > 2 and verb.startswith(word)]
+    begun = [verb for verb in LISTED if len(word) > 2 and verb.startswith(word)]
     near = [word] if word in known else begun or get_close_matches(word, [*VERBS, *SAME, *known], 1, LIKE)
     meant = [command for name in near for command in known.get(name, [SAME.get(name, name)])]
     if word.endswith((".yaml", ".yml")):
         meant = [f"run {word}"]
+    if any(name in command for command in meant for name in ("RUN", "REF")):
+        run, ref = _real_names(before)
+        meant = [command.replace("RUN", run).replace("REF", ref) for command in meant]
     hint = f"Did you mean {' or '.join(f'`leftoff {command}`' for command in meant)}? " if meant else ""
     return Usage(f"leftoff has no verb {word!r}.", hint=f"{hint}`leftoff help --all` lists them.")
+
+
+def _real_names(before: Sequence[str]) -> tuple[str, str]:
+    """Return the latest run, and its checkpoint before the last; if it has only one, that one."""
+    args = parse_words(spec_of("help"), [*before])
+    try:
+        project = Project(find_project(given=args.project), args.store, lambda _: None)
+        found = history(project, Caller(), None, 2)
+        project.close()
+    except LeftoffError:
+        return "RUN", "REF"
+    run = found.target.row.run_id
+    return run, f"{run}@{found.versions[-1].seq}" if found.versions else "REF"
 
 
 def explain(verb: str | None, *, as_json: bool, every: bool = False) -> int:
     """Print the help of one verb, of the everyday verbs, or of ``every`` verb."""
     if verb is None:
-        listed = [{"verb": name, "group": group, "about": about} for name, (group, about) in VERBS.items()]
+        listed = [{"verb": name, "group": group, "about": about} for name, (group, about) in LISTED.items()]
         out(text({"verbs": listed}) if as_json else _overview(every))
         return 0
     spec = spec_of(verb)
@@ -69,7 +108,7 @@ def explain(verb: str | None, *, as_json: bool, every: bool = False) -> int:
 
 
 def _overview(every: bool) -> str:
-    wide = max(map(len, VERBS))
+    wide = max(map(len, LISTED))
 
     def rows(names: Iterable[str]) -> list[str]:
         return [f"  {name:<{wide}}  {VERBS[name][1]}" for name in names]
@@ -81,12 +120,13 @@ def _overview(every: bool) -> str:
     ]
     if every:
         for group, title in GROUPS.items():
-            lines += ["", f"{title}:", *rows(name for name, (of, _) in VERBS.items() if of == group)]
-        return "\n".join([*lines, "", "`leftoff help VERB` explains one, with examples."])
-    others = ", ".join(name for name in VERBS if name not in DAILY)
+            lines += ["", f"{title}:", *rows(name for name, (of, _) in LISTED.items() if of == group)]
+        return "\n".join([*lines, "", _MORE])
+    others = ", ".join(name for name in LISTED if name not in DAILY)
     lines += ["", "Every day:", *rows(DAILY), "", "All others:", labelled_text("  ", others), ""]
     lines += [
-        "`leftoff help VERB` explains one verb, with examples; `help --all` lists all.",
+        "`leftoff help --all` lists all verbs with what they do.",
+        _MORE,
         "New here? `leftoff demo` shows in ten seconds what it does.",
     ]
     return "\n".join(lines)
@@ -97,7 +137,7 @@ def _overview(every: bool) -> str:
 SHELLS = ("bash", "zsh", "fish")
 _MOST_WORDS = 100
 # How a usage names a word: what completes it.
-_WORDS = {"COLLECTION": COLLECTIONS, "SHELL": SHELLS, "VERB": tuple(sorted(VERBS))}
+_WORDS = {"COLLECTION": COLLECTIONS, "SHELL": SHELLS, "VERB": (*sorted(LISTED), "exit-codes", "refs")}
 _PATHS = {"PATH": ":files", "FILE": ":files", "DIR": ":folders"}
 _VALUES = {"--status": RUN_STATUS, "--trigger": TRIGGERS}
 
@@ -161,8 +201,7 @@ def completions(words: list[str], ctx: Context) -> list[str]:
         found = [f"{name}\t{about}" for name, (_, about, _) in options.items()]
         found += ["--help\texplain this verb" if verb else "--version\tthe version of leftoff"]
     elif not verb:
-        found = [f"{name}\t{about}" for name, (_, about) in VERBS.items()]
-        found += [f"{word}\t{VERBS[known][1]}" for word, known in SAME.items()]
+        found = [f"{name}\t{about}" for name, (_, about) in LISTED.items()]
     else:
         found = _named(names[number], ctx) if number < len(names) else []
     return [prefix + each for each in found if each.startswith((head, ":"))]

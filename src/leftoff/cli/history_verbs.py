@@ -1,4 +1,4 @@
-"""Look into a run's history and go back in it: log, diff, fork, rollback, restore, track, cat."""
+"""Look into a run's history and go back in it: history, diff, fork, rollback, restore, track, cat."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from leftoff.engine.restoring import RestorePlan
     from leftoff.operations.run_files import RolledBack
 
-# -- log
+# -- history
 
 _LOOKS = {"error": "bad", "rollback": "graph", "step_complete": "good"}
 
 
-def run_log(args: Args, ctx: Context) -> int:
+def run_history(args: Args, ctx: Context) -> int:
     return show_logs([history(ctx.project, ctx.caller, ctx.word, positive(args.n, "-n"))], ctx)
 
 
@@ -260,7 +260,7 @@ def _tell_rollback(ctx: Context, done: RolledBack) -> None:
     now, target, outcome = done.run, done.target, done.outcome
     if not done.changed:
         ctx.out(f"Run {now.run_id} is at version {target.seq}; nothing was changed.")
-        ctx.say(f"leftoff: it was already there. `leftoff log {now.run_id}` lists what to go back to.")
+        ctx.say(f"leftoff: it was already there. `leftoff history {now.run_id}` lists what to go back to.")
         return
     own = target.version is not None and target.version.id
     ctx.out(f"Run {now.run_id} is back at {own or f'version {target.seq}'}, as version {now.row.seq}.")
@@ -276,7 +276,7 @@ def _tell_rollback(ctx: Context, done: RolledBack) -> None:
     else:
         over = done.run.status in FINISHED
         more = "" if over else f"; `leftoff resume {now.run_id}` continues from here"
-        ctx.say(f"leftoff: `leftoff log {now.run_id}` lists the earlier history{more}.")
+        ctx.say(f"leftoff: `leftoff history {now.run_id}` lists the earlier checkpoints{more}.")
         if over:
             again = f"`leftoff resume {now.run_id} --from-step STEP` runs steps again"
             ctx.say(f"leftoff: the run is {now.status} at that version; {again}.")

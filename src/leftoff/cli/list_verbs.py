@@ -39,6 +39,10 @@ def run_status(args: Args, ctx: Context) -> int:
 
         ctx.out(clean_lines(table_of(ctx.project.store, ctx.project.now, ctx.project.limits)))
         return 0
+    if args.all or args.long or any(each is not None for each in (args.status, args.workflow, args.limit)):
+        if args.watch or args.markdown or args.run:
+            raise args.spec.wrong("A list of runs cannot be combined with --watch or --run.")
+        return run_ls(args, ctx)
     if args.watch:
         return _watch_status(args, ctx)
     found = status(ctx.project, ctx.caller)

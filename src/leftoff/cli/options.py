@@ -247,13 +247,15 @@ def read_data(name: str) -> str:
 
 _ENTRIES = dict(entry.split("\n", 1) for entry in read_data("verbs.txt").split("\n=== ")[1:])
 # name: (group in the help, summary), from the first line of each entry
-VERBS = {
+VERBS: dict[str, tuple[str, str]] = {
     name: (text[: text.index(":")], text[text.index(":") + 2 : text.index("\n")])
     for name, text in _ENTRIES.items()
 }
+HIDDEN = [name for name, (group, _) in VERBS.items() if group == "hidden"]  # they work, but are not listed
+LISTED = {name: about for name, about in VERBS.items() if name not in HIDDEN}
 
 # The ten of every day: `leftoff help` explains them first.
-DAILY = ("run", "resume", "status", "ls", "show", "logs", "log", "diff", "approve", "stop")
+DAILY = ("run", "resume", "status", "show", "history", "logs", "diff", "approve", "rollback", "stop")
 
 # Other words for exactly the same; words that mean nearly the same are suggested (data/synonyms.txt).
 SAME = {
@@ -265,31 +267,31 @@ SAME = {
     "delete": "rm",
     "remove": "rm",
     "handoff": "handover",
-    "heartbeat": "beat",
+    "log": "history",
+    "beat": "heartbeat",
     "dialects": "protocols",
 }
 
 GROUPS = {
-    "look": "See what there is",
-    "go": "Run and resume",
+    "see": "See",
+    "run": "Run",
     "report": "Report progress (agents and scripts)",
     "agent": "Agents",
-    "time": "Go back in time",
-    "keep": "Housekeeping",
-    "more": "More",
+    "undo": "Undo",
+    "keep": "Keep",
 }
 
 # The modules of this package, and the verbs in each.
 MODULES = {
     "list_verbs": "status ls",
     "show_verbs": "show logs",
-    "history_verbs": "log diff fork rollback restore track cat",
+    "history_verbs": "history diff fork rollback restore track cat",
     "drive_verbs": "run resume",
     "verdict_verbs": "verify",
     "lifecycle_verbs": "start pause finish stop approve reject unblock",
-    "report_verbs": "step next beat save set get put note artifact",
+    "report_verbs": "step next heartbeat save set get put note artifact",
     "keep_verbs": "archive rm undelete prune fsck store trust export import protocols compat",
-    "agent_verbs": "install hook mcp brief handover",
+    "agent_verbs": "install uninstall hook mcp brief handover",
     "help_verbs": "help completion init",
     "demo_verbs": "demo",
     "serve_verbs": "serve supervise",

@@ -1,4 +1,4 @@
-"""Report on the current run: step, next, beat, save, set, get, put, note, artifact.
+"""Report on the current run: step, next, heartbeat, save, set, get, put, note, artifact.
 
 Agents and scripts call these by the thousand, so this module imports little.
 """
@@ -68,10 +68,10 @@ def run_next(args: Args, ctx: Context) -> int:
     return 0
 
 
-# -- beat
+# -- heartbeat
 
 
-def run_beat(args: Args, ctx: Context) -> int:
+def run_heartbeat(args: Args, ctx: Context) -> int:
     ctx.name_run()
     return ctx.answer(beat_run(ctx.project, ctx.caller))
 

@@ -390,7 +390,7 @@ def last_good(store: SqlStore, target: Target) -> Target:
     if found is None:
         raise NoCheckpoint(
             f"Run {row.run_id} has no checkpoint without a failed step or an unmet criterion.",
-            hint=f"`leftoff log {row.run_id}` lists its checkpoints; choose one.",
+            hint=f"`leftoff history {row.run_id}` lists its checkpoints; choose one.",
         )
     return found
 

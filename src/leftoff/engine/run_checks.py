@@ -531,7 +531,7 @@ def again(world: World, selection: Selection, runs_once: Callable[[str], bool]) 
         yield Finding(
             "recovery.not_resumable",
             f"Run {world.run_id} is abandoned.",
-            f"`leftoff log {world.run_id}` lists its checkpoints, `leftoff resume RUN@SEQ` goes back to one; "
+            f"`leftoff history {world.run_id}` lists its checkpoints, `leftoff resume RUN@SEQ` goes back to one; "
             f"`leftoff fork {world.run_id}` continues in a new run.",
             world.run_id,
         )

@@ -109,7 +109,7 @@ def _unlisted(view: View, name: str) -> RunRow:
     raise NotFound(
         f"There is no run {name} in the trash or the archive. A run that was in the trash for too long is gone for "
         "good.",
-        hint="`leftoff undelete` lists what is in the trash, `leftoff ls --all` what is archived.",
+        hint="`leftoff undelete` lists what is in the trash, `leftoff status --all` what is archived.",
     )
 
 

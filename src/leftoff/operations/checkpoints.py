@@ -1,4 +1,4 @@
-"""Look into a run's history: `log`, `show`, `brief`, `diff`; and `fork`, which copies a version into a new run."""
+"""Look into a run's history: `history`, `show`, `brief`, `diff`; and `fork`, which copies a version into a new run."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from leftoff.operations.runs import info_of, target
 from leftoff.store.base import View
 from leftoff.store.rows import RunRow
 
-# -- log
+# -- history
 
 
 class History:

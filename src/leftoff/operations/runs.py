@@ -99,7 +99,7 @@ def _resolved(project: Project, text: str | None, which: Which) -> Target:
         return Target(project.store.read(which.unnamed), None)
     except NotFound as error:
         if text is None and not error.listed and (there := _count_archived(project.store)):
-            error.hint = f"{there} archived: `leftoff ls --all` lists them, by name they are found."
+            error.hint = f"{there} archived: `leftoff status --all` lists them, by name they are found."
         raise project.explain(error) from None
 
 

@@ -1,4 +1,4 @@
-"""`leftoff beat`."""
+"""`leftoff heartbeat`."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ def seen(cwd: Path, run: str) -> tuple[RunRow, Lease]:
 def test_a_beat_is_a_sign_of_life_and_no_version(words: tuple[str, ...], tmp_path: Path) -> None:
     """It prints nothing and changes nothing of the run; with a lease or without, the run counts as alive."""
     run = started(tmp_path, "flow", *words)
-    done = succeed("beat", cwd=tmp_path)
+    done = succeed("heartbeat", cwd=tmp_path)
     assert ("", "") == (done.out, done.err)
-    assert {"run_id": run, "seq": 1} == succeed("beat", "--json", cwd=tmp_path).json
+    assert {"run_id": run, "seq": 1} == succeed("heartbeat", "--json", cwd=tmp_path).json
     row, lease = seen(tmp_path, run)
     assert lease.beat is not None and lease.held is bool(words)
     assert lease.beat > row.updated_at
@@ -49,13 +49,13 @@ def test_beside_a_live_driver(tmp_path: Path) -> None:
     """The driver's lease stays the driver's."""
     with driven(tmp_path) as run:
         before = seen(tmp_path, run)[1]
-        succeed("beat", cwd=tmp_path)
+        succeed("heartbeat", cwd=tmp_path)
         after = seen(tmp_path, run)[1]
         assert (before.process, before.epoch, before.kind) == (after.process, after.epoch, after.kind)
 
 
 def test_without_a_run(tmp_path: Path) -> None:
     """Exit 3, and no store is made."""
-    done = call("beat", cwd=tmp_path)
+    done = call("heartbeat", cwd=tmp_path)
     assert 3 == done.code and "leftoff start" in done.err
     assert [] == list(tmp_path.iterdir())
