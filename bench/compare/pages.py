@@ -100,9 +100,8 @@ def fill(path: Path, text: str) -> bool:
 def write(document: dict[str, Any]) -> list[Path]:
     """Fill both pages and return those that were written."""
     every = columns(document)
-    short = [
-        one for one in every if one[2] in ("kill", "power", "bytes", "outputs", "damage", "seconds_1000")
-    ]
+    brief = ("kill", "power", "bytes", "seconds_1000", "outputs")
+    short = [("choose it for", "", "choose"), *(one for one in every if one[2] in brief)]
     texts = {
         COMPARISON: f"{table(document, every)}\n\n{caption(document)}",
         README: table(document, short),

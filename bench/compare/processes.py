@@ -33,6 +33,7 @@ class Player:
 
     name: str  # of the module in bench.compare.players
     title: str
+    choose: str  # what the README says it is for
     server: bool = False
 
     def missing(self) -> str:
@@ -43,13 +44,13 @@ class Player:
 
 
 PLAYERS = [
-    Player("ours", "leftoff"),
-    Player("langgraph_default", "LangGraph, default"),
-    Player("langgraph_sync", "LangGraph, `sync`"),
-    Player("dbos_sqlite", "DBOS, SQLite"),
-    Player("temporal_dev", "Temporal, development server", server=True),
-    Player("json_file", "JSON file, `write_text`"),
-    Player("json_careful", "JSON file, `fsync` and `rename`"),
+    Player("ours", "leftoff", "scripts, shell steps and coding agents on one machine"),
+    Player("langgraph_default", "LangGraph, default", "agents as graphs, and the tools around them"),
+    Player("langgraph_sync", "LangGraph, `sync`", "the same, if no step may be lost"),
+    Player("dbos_sqlite", "DBOS, SQLite", "services with queues and schedules, on PostgreSQL"),
+    Player("temporal_dev", "Temporal, development server", "large systems in many languages", server=True),
+    Player("json_file", "JSON file, `write_text`", "work that you can repeat"),
+    Player("json_careful", "JSON file, `fsync` and `rename`", "few steps and one process"),
 ]
 
 
