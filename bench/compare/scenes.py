@@ -56,7 +56,7 @@ class Sizes:
     copies: tuple[int, int]  # of that store, each with one damaged byte
 
 
-FULL = Sizes((20, 5), 100, (8, 4), 1_000, (1_000, 10_000), 3, 200, (100, 12))
+FULL = Sizes((20, 5), 100, (8, 4), 1_000, (1_000, 10_000), 3, 200, (60, 12))
 QUICK = Sizes((2, 1), 20, (1, 1), 50, (100,), 1, 40, (10, 2))
 
 
