@@ -25,6 +25,7 @@ from leftoff.agents.install_recipes import Recipe
 from leftoff.agents.mcp_tools import LISTED, TOOLS, Tools
 from leftoff.cli.options import COMMON, CURRENT, GROUPS, HIDDEN, SAME, VERBS, Spec, spec_of
 from leftoff.engine.findings import CODES, NEVER_YES, is_fixed
+from leftoff.engine.settings import OLD_NAMES
 from leftoff.operations.page_actions import ACTIONS, PageAction
 
 PAGES = Path(__file__).resolve().parent.parent / "docs" / "reference"
@@ -185,6 +186,12 @@ def levels_part() -> str:
     return f"- A project cannot change the level of {fixed}.\n- `--yes` does not answer {kept}.\n"
 
 
+def old_settings_part() -> str:
+    """Return the names of settings that still work."""
+    rows = [(f"`{'.'.join(old)}`", f"`{'.'.join(new)}`") for old, new in OLD_NAMES.items()]
+    return table(("Old", "Now"), rows)
+
+
 def errors_part() -> str:
     """Return the tree of errors from the docstring that the code keeps."""
     tree = (errors.__doc__ or "").partition("::\n\n")[2].partition("\n\nEach class")[0]
@@ -243,6 +250,7 @@ PARTS: dict[str, Callable[..., str]] = {
     "limits": limits_part,
     "actions": actions_part,
     "levels": levels_part,
+    "old-settings": old_settings_part,
     "errors": errors_part,
     "class": class_part,
     "functions": functions_part,

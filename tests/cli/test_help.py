@@ -10,7 +10,10 @@ import pytest
 
 from leftoff.cli.help_verbs import synonyms
 from leftoff.cli.options import COMMON, DAILY, GROUPS, HIDDEN, LISTED, SAME, VERBS, parse_words, spec_of
+from leftoff.engine.settings import _CHECKS as CHECKS
 from leftoff.errors import Usage
+from leftoff.workflow.parse_definition import KEYS as FILE_KEYS
+from leftoff.workflow.parse_steps import ALL as STEP_KEYS
 from tests.cli.command import call, succeed
 from tools import reference
 
@@ -71,6 +74,19 @@ def test_the_reference_is_up_to_date() -> None:
     """The generated parts of docs/reference are what `make reference` would write."""
     assert [] == [str(page) for page in reference.stale()], "run `make reference`"
     assert "| ? |" not in (reference.PAGES / "findings.md").read_text(), "a finding without an explanation"
+
+
+def test_the_reference_has_every_key() -> None:
+    """Every setting of leftoff.toml, and every key of a workflow file."""
+    settings, workflow = (
+        (reference.PAGES / name).read_text() for name in ("settings.md", "workflow-file.md")
+    )
+    for section, keys in CHECKS.items():
+        part = settings.partition(f"\n## {section}\n")[2].partition("\n## ")[0]
+        assert [] == [key for key in keys if f"| `{key}`" not in part], section
+    assert [] == [
+        key for key in (*FILE_KEYS, *STEP_KEYS) if not re.search(rf"^\|[^|]*`{key}`", workflow, re.MULTILINE)
+    ]
 
 
 def test_has_a_page(verb: str) -> None:
