@@ -36,7 +36,7 @@ ODD = {
     r"\b(?:goes|go|went|going) on\b|\bis over\b|\blets go\b": "continues, has ended, deletes",
     r"\bbeside\b": "next to, in parallel",
     r"\bbehind\b": "after",
-    r"\b(?:is|are|was|were) (?:no|none)\b(?! longer| more)": "is not a …",
+    r"\b(?<![Tt]here )(?:is|are|was|were) (?:no|none)\b(?! longer| more)": "is not a …",
     r"\b(?:lies|lie|lay)\b": "is stored",
     r"\bstands? (?:at|in|for|there|where)\b": "is",
     r"\b(?:anew|afresh|by then|shall|thereby|thereof)\b": "again",

@@ -123,7 +123,7 @@ def test_every_variable_is_on_the_page() -> None:
 
 def test_the_walks_lead_through_rooms_that_are_there() -> None:
     """Every module that the page on the architecture names exists."""
-    text = (ROOT / "docs" / "ARCHITECTURE.md").read_text()
+    text = (ROOT / "docs" / "explanation" / "architecture.md").read_text()
     named = set(re.findall(r"`((?:[a-z_]+/)+[a-z_]+\.py)`", text))
     assert 10 < len(named)
     assert [] == [path for path in sorted(named) if not (SOURCE / "leftoff" / path).exists()]

@@ -205,7 +205,7 @@ class WriteQueue:
             return [leader, *islice(others, MOST - 1)]
 
     def _settle(self, ticket: Ticket) -> None:
-        """Leave the queue. Pass the lead on, and wake those whose work is done. May be interrupted, and called again."""
+        """Leave the queue. Pass the lead on, and wake those whose work is done. May be interrupted and called again."""
         with self._mutex:
             if ticket in self._queue:
                 self._queue.remove(ticket)
