@@ -174,7 +174,7 @@ class Rewound(BadData):
     code = "rewound"
     default_hint = (
         "A server that lacked the last commits took over, or a backup was put back. Nothing was changed. "
-        "`leftoff verify` says what is left; resume the run, or open it again, to go on from there."
+        "`leftoff verify` says what is left; resume the run, or open it again, to continue from there."
     )
 
     run_id = ""

@@ -93,7 +93,7 @@ def test_an_approval_is_asked_at_the_terminal(tmp_path: Path) -> None:
 
 
 def test_an_approval_may_wait(tmp_path: Path) -> None:
-    """Later leaves it as it is; --yes is no answer to it."""
+    """Later leaves it as it is; --yes is not an answer to it."""
     write(tmp_path, APPROVAL)
     with Terminal("run", "flow.yaml", "--yes", cwd=tmp_path) as terminal:
         terminal.expect("Which one? [1-4]: ")

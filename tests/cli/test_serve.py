@@ -80,7 +80,7 @@ def test_a_folder_that_is_none(tmp_path: Path) -> None:
         done = call("serve", folder, cwd=tmp_path)
         assert 2 == done.code and wrong in done.err and "--project" not in done.err
     done = call("ls", cwd=tmp_path, LEFTOFF_PROJECT="nowhere")
-    assert 2 == done.code and "LEFTOFF_PROJECT says so." in done.err
+    assert 2 == done.code and "LEFTOFF_PROJECT names it." in done.err
 
 
 def test_without_the_extra(tmp_path: Path) -> None:

@@ -63,7 +63,7 @@ def codes(folder: Path, run: str = "r") -> list[str]:
 
 
 def test_an_imported_run_asks_first(away: Path) -> None:
-    """Exit 7 with all that would run; `--yes` is no answer to it, and `[verify.levels]` does not soften it."""
+    """Exit 7 with all that would run; `--yes` is not an answer to it, and `[verify.levels]` does not soften it."""
     for words in (("resume", "r"), ("resume", "r", "--yes"), ("resume",)):
         done = call(*words, cwd=away)
         assert 7 == done.code and UNTRUSTED in done.err and "run: test -f go && touch two" in done.err

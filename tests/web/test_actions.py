@@ -414,7 +414,7 @@ def test_an_action_is_about_the_run_that_it_is_asked_of(page: Client, tmp_path: 
         path = f"/api/projects/{tmp_path.name}/runs/mine"
         assert 400 == page.api("GET", f"{path}/ahead/{action}?{field}=other@1").status
         refused = page.api("POST", f"{path}/{action}", {field: "other@1"})
-        assert "other@1 is no version of run mine." == refused.json["error"]["message"]
+        assert "other@1 is not a version of run mine." == refused.json["error"]["message"]
 
 
 def test_a_check_that_fails_inside_is_over(

@@ -78,7 +78,7 @@ def test_steps_by_the_page(tmp_path: Path) -> None:
 
 
 def test_several_projects(tmp_path: Path) -> None:
-    """One page, each project under a name of its own."""
+    """One page, each project under another name."""
     folders = [tmp_path / "one" / "same", tmp_path / "two" / "same"]
     for number, folder in enumerate(folders):
         folder.mkdir(parents=True)

@@ -244,7 +244,7 @@ CASES = {
     ),
     "only a no": (
         "steps: [{id: a, approval: {ask: Go?, options: [reject]}}]\n",
-        "1:47: there is no way to say yes. For example: [approve, reject]",
+        "1:47: no option approves. For example: [approve, reject]",
     ),
     "a secret that is written": (
         "secrets: ['TOKEN=abc']\nsteps: [{id: a, run: b}]\n",

@@ -278,7 +278,7 @@ ONCE = ONE.replace("- id: a", "- id: a\n    idempotent: false")
 
 @pytest.mark.parametrize("words", [(), ("--yes",)], ids=["bare", "--yes"])
 def test_a_step_that_is_not_idempotent_is_asked_about(flow: Flow, words: tuple[str, ...]) -> None:
-    """Where nobody knows how it ended a person must decide, and --yes is no such decision."""
+    """Where its end is unknown a person must decide, and --yes is no such decision."""
     begun(flow, ONCE).kill_all()
     before = flow.show()
     assert "dead" == before["health"]

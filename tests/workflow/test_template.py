@@ -82,7 +82,7 @@ def test_no_whole_number(value: Any, templates: Templates) -> None:
     """It is named, and what to do."""
     error = wrong(templates, "{{ x | int }}", {"x": value})
     shown = value if isinstance(value, str) else "[1]"
-    assert f"convert: run: `| int` of what is no number: {shown!r}" == error.message
+    assert f"convert: run: `| int` of what is not a number: {shown!r}" == error.message
     assert "Give a number" in error.hint
 
 

@@ -141,7 +141,7 @@ class Adapter:
             for other in value if isinstance(value, dict) else ():
                 if other not in agents:
                     raise Invalid(
-                        f"`{name}` is said for {other}, which is no agent of the step.",
+                        f"`{name}` is given for {other}, which is not an agent of the step.",
                         hint=f"The step has {', '.join(agents)}.",
                     )
         word = self.asked_of("permissions", about)

@@ -76,7 +76,7 @@ class SettingsFiles:
         files.check(inside)
         if path in self._read and self._text(path) != self._read[path]:
             raise Conflict(
-                f"{path} was changed meanwhile.", hint="Somebody else writes it. Do the same once more."
+                f"{path} was changed in the meantime.", hint="Another process writes it. Try again."
             )
 
     def write(self, path: str, text: str | None, *, private: bool = False) -> None:

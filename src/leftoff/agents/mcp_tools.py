@@ -377,7 +377,7 @@ class Tools(NamedTuple):
         """Ask a person for a decision. The step waits until a person runs the command that the answer has under how:
         show it to them, because you cannot decide yourself. show_run tells you when it is decided."""
         if not ask.strip():
-            raise Usage("ask is empty.", hint="Say what a person shall decide.")
+            raise Usage("ask is empty.", hint="Say what a person is to decide.")
         if options is not None and not {word.strip() for word in _listed(options)} - {"", "reject"}:
             raise Usage(
                 "options has nothing that could be chosen.",
@@ -532,7 +532,7 @@ def _resume(project: Project, caller: Caller, run_id: str | None, accept: list[s
     if found.version is not None:
         raise NeedsPerson(
             f"{run_id} is a checkpoint. Going back to one is a person's to do.",
-            hint=f"run_id: {row.run_id} continues from where it is; in a shell, leftoff resume {run_id} goes back.",
+            hint=f"run_id: {row.run_id} continues as it is; in a shell, leftoff resume {run_id} goes back.",
         )
     if over is not None:
         raise CannotResume(over, hint="start_run starts a new one.")

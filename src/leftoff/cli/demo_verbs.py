@@ -76,7 +76,7 @@ class Story:
         """Play it part by part; return what happened, and whether that is what should have."""
         self._part("1", "A workflow of five steps starts. It is killed in the third: kill -9.")
         codes = [self._workflow(kill_in=KILLED_IN)]
-        self._part("2", "What is on disk now. Two steps are safe; the third was cut off half way.")
+        self._part("2", "What is on disk now. Two steps are safe; the third was interrupted half way.")
         self._command("show", "weekly-report", "--steps")
         self._part("3", "The same program is started again. It continues where it left off.")
         codes.append(self._workflow())

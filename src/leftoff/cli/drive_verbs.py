@@ -558,7 +558,7 @@ class Terminal(Answerer):
     def decide(self, finding: Finding) -> str:
         if finding.choices and len({choice[0] for choice in finding.choices}) < len(finding.choices):
             listed = [(choice, "", "", 0) for choice in finding.choices]
-            return pick("What shall it be?", listed, self._ctx.project.now)
+            return pick("What is your decision?", listed, self._ctx.project.now)
         if finding.choices:
             offered = ", ".join(f"({choice[0]}){choice[1:]}" for choice in finding.choices)
             return choose(f"{offered}: ", finding.choices, ACCEPT_HINT)

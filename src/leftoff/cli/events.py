@@ -347,7 +347,7 @@ def _words(kind: str, event: Event, known: Progress) -> str:
             asked = clean(str(event.get("ask") or "").strip().partition("\n")[0])
             do = clean(_command(known.run_id, event["step"], event))
             if event.get("kind") == "manual":
-                return f"waiting for somebody to do it{until}: {asked} `{do}`"
+                return f"waiting for a person to do it{until}: {asked} `{do}`"
             return f"waiting for a decision{until}: {asked} [{options}] `{do}`"
         case "foreach":
             return f"{event.get('items')} items"

@@ -266,7 +266,7 @@ def _tell_rollback(ctx: Context, done: RolledBack) -> None:
     ctx.out(f"Run {now.run_id} is back at {own or f'version {target.seq}'}, as version {now.row.seq}.")
     if outcome is not None:
         if outcome.completed:
-            ctx.say("leftoff: a rollback that had been cut short is now complete.")
+            ctx.say("leftoff: a rollback that had been interrupted is now complete.")
         restored, deleted = len(outcome.plan.of("restore")), len(outcome.plan.of("delete"))
         whole = outcome.saved is not None and not outcome.completed
         undo = f" `leftoff rollback {now.run_id}@{outcome.saved} --files` undoes that." if whole else ""
@@ -323,7 +323,7 @@ def run_restore(args: Args, ctx: Context) -> int:
     if not done.done:
         return ctx.said_no()
     if done.completed and not args.json:
-        ctx.say("leftoff: a restore that had been cut short is now complete.")
+        ctx.say("leftoff: a restore that had been interrupted is now complete.")
     elif not args.json:
         number = len(done.plan.touched)
         ctx.say(f"leftoff: {f'{number} of {named} files' if number else 'nothing was'} restored.")

@@ -348,7 +348,7 @@ def _unambiguous(value: Any, source: str, what: str) -> Any:
 def read_text(path: str) -> str:
     """The text of a file, or of stdin (``-``); at most ``typed.MOST_BYTES``."""
     if not path:
-        raise Usage("No file is named behind the @.", hint=_AT)
+        raise Usage("No file is named after the @.", hint=_AT)
     try:
         if path == "-":
             data = _read(sys.stdin.buffer, "stdin", 0)

@@ -36,7 +36,7 @@ def run_serve(args: Args, ctx: Context) -> int:
     if args.host not in (None, "127.0.0.1", "::1", "localhost") and not args.allow_host:
         raise Usage(
             f"--host {args.host} opens the page to others, and no name is given under which they may ask for it.",
-            hint="--allow-host NAME says which: the name or address that stands in the browser's address bar. Whoever "
+            hint="--allow-host NAME says which: the name or address in the browser's address bar. Whoever "
             "has the token then sees every run, and decides what you can. docs/how-to/dashboard.md says more.",
         )
     folders = [find_project(given=folder) for folder in args.rest] or [ctx.project.folder]
@@ -57,7 +57,7 @@ def run_serve(args: Args, ctx: Context) -> int:
             ctx.out(url)
             who = "Whoever has this address sees every run"
             who += "." if args.read_only else ", and decides what you can: keep it to yourself."
-            ctx.say(f"leftoff: the page is served. {who} Ctrl-C ends it; runs go on.")
+            ctx.say(f"leftoff: the page is served. {who} Ctrl-C ends it; runs continue.")
             if args.allow_host:
                 ctx.say(
                     f"leftoff: other machines reach it as {', '.join(args.allow_host)}. It is not encrypted: put a "
@@ -70,7 +70,7 @@ def run_serve(args: Args, ctx: Context) -> int:
         page_server.serve_page(page_server.make_app(projects, options), sock, options.limits, ready)
     except KeyboardInterrupt:
         pass
-    ctx.say("leftoff: the page is closed; runs go on.")
+    ctx.say("leftoff: the page is closed; runs continue.")
     return 130
 
 
@@ -145,4 +145,4 @@ def _report_change(ctx: Context, supervision: Supervision, change: RunChange) ->
             with urlopen(request, timeout=URL_S):
                 pass
         except (OSError, ValueError) as error:
-            ctx.say(f"leftoff: {settings.url} could not be told: {error}")
+            ctx.say(f"leftoff: {settings.url} could not be notified: {error}")

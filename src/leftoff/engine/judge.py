@@ -293,7 +293,7 @@ def _intent(record: Mapping[str, Any]) -> tuple[str, str]:
     if status == "failed":
         return "run", f"it failed: {why_failed(record)}"
     if status == "running":
-        return "run", "it was running, and nobody knows how it ended"
+        return "run", "it was running, and its end is unknown"
     if status == "waiting":
         return "ask", f"it is waiting for {'a decision' if record.get('kind') == 'approval' else 'a person'}"
     if status == "blocked":

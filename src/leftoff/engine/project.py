@@ -61,7 +61,7 @@ def find_project(start: str | None = None, given: str | None = None) -> str:
         if not os.path.isdir(chosen):
             is_file = os.path.exists(chosen)
             wrong = f"{chosen} is a file, not a folder." if is_file else f"There is no folder {chosen}."
-            source = "" if given else "LEFTOFF_PROJECT says so. "
+            source = "" if given else "LEFTOFF_PROJECT names it. "
             raise Usage(wrong, hint=f"{source}Name the folder of a project that is there.")
         return os.path.abspath(chosen)
     here = os.path.abspath(start or os.getcwd())

@@ -182,7 +182,7 @@ class ProjectFiles:
         try:
             return place(self.root, check_path(path, "What is to be written"), make=make)
         except NotADirectoryError as error:
-            raise UnsafePath(f"{error.filename} is a file, where a folder is needed.") from None
+            raise UnsafePath(f"{error.filename} is a file, and a folder is needed.") from None
 
     def _look(self, path: str) -> Place | None:
         """Return where a file may be; ``None`` if there is no way to one."""

@@ -280,7 +280,7 @@ def take_answers(verdict: Verdict, answers: Answers, answerer: Answerer, quiet: 
     request = verdict.request
     if request.seen is not None and not answers.carried and verdict.stamp != request.seen:
         raise Conflict(
-            f"What stands in the way of run {verdict.world.run_id} is not what was shown.",
+            f"The obstacles of run {verdict.world.run_id} is not what was shown.",
             hint="Nothing was changed. Look at it again, then answer.",
         )
     answers.asked.update(finding.asked for finding in verdict.findings if finding.level == ASK)
@@ -367,7 +367,7 @@ def _choice(finding: Finding, said: str) -> str:
     ]
     if len(fits) != 1 or not said:
         raise Usage(
-            f"{said!r} is no answer to {finding.code}.",
+            f"{said!r} is not an answer to {finding.code}.",
             hint=f"Nothing was changed. Answers: {', '.join(choices)}.",
         )
     return fits[0]

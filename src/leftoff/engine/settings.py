@@ -490,7 +490,7 @@ class _Source:
     def table(self, name: str, value: object) -> dict[str, Any]:
         if not isinstance(value, dict):
             what = f"{name} is a section, not a value."
-            raise self.wrong((name,), what, f"Write [{name}] on a line of its own.")
+            raise self.wrong((name,), what, f"Write [{name}] on a separate line.")
         return value
 
     def bad_toml(self, message: str) -> BadSettings:

@@ -507,7 +507,7 @@ def check_address(collection: str, key: str) -> None:
 def _check_written(collection: str, key: str) -> None:
     if collection == "item":
         raise Invalid(
-            "The entries of a variable are no records to be written one by one.",
+            "The entries of a variable are not records to be written one by one.",
             hint="Assign the variable, or use run.append.",
         )
     check_address(collection, key)

@@ -489,7 +489,7 @@ def _normal(value: Any, path: str, depth: int) -> Any:
         raise Invalid(
             f"{path} is nested more than {MAX_DEPTH} levels deep, or contains itself.",
             path=path,
-            hint="Store a flatter value, or what is inside under names of its own.",
+            hint="Store a flatter value, or what is inside under other names.",
         )
     if isinstance(value, dict):
         return {_normal_key(k, path): _normal(v, f"{path}.{k}", depth - 1) for k, v in value.items()}

@@ -378,7 +378,7 @@ def _version(order: ActionOrder, field: str) -> str:
         return order.ref
     named = order.row().run_id
     if named != target(order.project, order.caller, version).row.run_id:
-        raise Usage(f"{version} is no version of run {named}.", hint="Nothing was changed.")
+        raise Usage(f"{version} is not a version of run {named}.", hint="Nothing was changed.")
     return version
 
 

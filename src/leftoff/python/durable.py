@@ -244,7 +244,7 @@ class Runs(Durable[P, C]):
         if current.get() not in (None, IN_STEP):
             raise Usage(
                 f"{self.name}.run was called inside a workflow.",
-                hint=f"{self.name}(…) makes it a part of this run; a step may start a run of its own.",
+                hint=f"{self.name}(…) makes it a part of this run; a step may start another run.",
             )
         running = _running()
         request = running.Request(self, args, named, {**self.preset, **options}, **resuming)

@@ -93,7 +93,7 @@ def _item_key(item: Any, key: Any) -> str:
         name = item.__fspath__()
     else:
         raise Invalid(
-            f"An item of type {type(item).__name__} has no name of its own.",
+            f"An item of type {type(item).__name__} has no name.",
             hint='Say what names it: run.each(step, items, key="id"), or key=lambda item: …',
         )
     if not isinstance(name, (str, int)) or name == "":

@@ -98,7 +98,7 @@ def kind_to_write(cls: type) -> Kind | None:
     if found is not cls:
         raise Invalid(
             f"{kind.name} cannot be found again under that name.",
-            hint="Define the class at the top of its module, or leftoff.register it under a name of its own.",
+            hint="Define the class at the top of its module, or leftoff.register it under another name.",
         )
     _found.add(cls)
     return kind
@@ -111,7 +111,7 @@ def kind_named(name: str, where: str) -> Kind:
         cls = _find_class(name, where)
         kind = kind_of(cls) if isinstance(cls, type) else None
     if kind is None:
-        raise Unsupported(f"{where} is a {name}, which is no class whose values are kept.", hint=HINT)
+        raise Unsupported(f"{where} is a {name}, a class whose values cannot be stored.", hint=HINT)
     return kind
 
 

@@ -192,7 +192,7 @@ def _decompress(path: str, database: str) -> None:
     if unpacker.unused_data:
         raise damaged(path, "it has bytes after its end.")
     if not unpacker.eof:
-        raise damaged(path, "it is cut short.")
+        raise damaged(path, "it is truncated.")
 
 
 def _check_schema(path: str, database: str) -> None:

@@ -726,5 +726,5 @@ def _refuse_driven(run_id: str, lease: Lease | None, now: int = 0) -> None:
     since = f", since {iso(lease.since)}" if lease.since is not None else ""
     raise LeaseHeld(
         f"Run {run_id} is driven by {who}{since}.",
-        hint="Let it end, or stop it; a damaged run is repaired while nobody drives it.",
+        hint="Let it end, or stop it; a damaged run is repaired while no process drives it.",
     )

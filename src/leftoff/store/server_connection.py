@@ -253,7 +253,7 @@ _leaked: list[Link] = []
 
 # -- errors
 
-SAFE = "Nothing was changed. What was committed before is safe."
+SAFE = "Nothing was changed. Earlier commits are safe."
 CONNECTION = "08"  # starts the codes of a connection that failed
 #: what passes by itself: serialisation, deadlock; another process took the id or the bytes that were just read
 AGAIN = frozenset({"40001", "40P01", "23505", "23503"})

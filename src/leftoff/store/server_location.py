@@ -174,7 +174,7 @@ def _read(path: str) -> list[tuple[str, str]]:
     except (OSError, ValueError, AttributeError):
         raise StoreUnavailable(
             f"The file {path}, which has the store's password, cannot be read.",
-            hint="A command that is given the URL with its password makes it anew.",
+            hint="A command that is given the URL with its password creates it again.",
         ) from None
 
 

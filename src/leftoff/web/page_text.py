@@ -172,5 +172,5 @@ def file_preview(chunks: Iterable[bytes], mask: Callable[[str], str]) -> dict[st
     except UnicodeDecodeError:
         text = "\0"
     if "\0" in text:
-        return {"kind": "none", "why": "It is no text."}
+        return {"kind": "none", "why": "It is not text."}
     return {"kind": "text", "text": mask(text), "cut": cut}

@@ -276,10 +276,10 @@ def _turn(key: str, turn: dict[str, Any]) -> dict[str, Any]:
 _PLAN_STEPS = 60
 MOST_BRIEFED = 10_000  # steps; a larger run's brief is made only if the user asks for it
 _VERDICTS = {
-    "resume": "It can go on.",
-    "warn": "It can go on; something is worth a look.",
-    "ask": "Something needs your answer before it goes on.",
-    "refuse": "It cannot go on as things are.",
+    "resume": "It can continue.",
+    "warn": "It can continue; look at the findings.",
+    "ask": "It needs your answer before it continues.",
+    "refuse": "It cannot continue like this.",
 }
 
 

@@ -109,7 +109,7 @@ def _already_ended(driver: Driver, unit: str, leaf: str) -> bool:
     if status not in ("completed", "skipped"):
         return False
     word = "step_done" if status == "completed" else "step_skipped"
-    driver.tell(word, **driver.step_facts(driver.scheduler.steps[leaf], unit), why="somebody reported it")
+    driver.tell(word, **driver.step_facts(driver.scheduler.steps[leaf], unit), why="it was reported")
     driver.follow(leaf, driver.scheduler.ended(unit, leaf, status))
     return True
 
@@ -536,7 +536,7 @@ def failed(
     driver.attempts.pop(live.token, None)
     if live.doubtful and step.idempotent:  # it ended without a driver and may be done twice: not a failure
         message = (
-            f"{shown_step(unit)} ended while nobody was watching, and runs again: {error.get('message')}"
+            f"{shown_step(unit)} ended while no driver was there, and runs again: {error.get('message')}"
         )
         scheduler.later(unit, live.leaf, time.monotonic())
         told = ("warning", {"message": message, "step": unit})
@@ -566,6 +566,6 @@ def _is_damaged(driver: Driver, live: LiveAttempt) -> bool:
     """Return whether a file that the attempt left has changed since. Then its exit code proves nothing."""
     name = live.folder.damaged(live.exit) if live.exit is not None else None
     if name is not None:
-        message = f"What it left in `{name}` is damaged: nobody knows how it ended."
+        message = f"What it left in `{name}` is damaged: its end is unknown."
         failed(driver, live, {"type": "damaged", "message": message}, None, retry=live.step.idempotent)
     return name is not None

@@ -396,7 +396,7 @@ class Driver:
 
     def leave_to_others(self, unit: str, leaf: str, status: str) -> None:
         """Leave a unit to somebody else, who works on it and will report how it ended."""
-        message = f"{shown_step(unit)} is {status}: it is left to whoever does it."
+        message = f"{shown_step(unit)} is {status}: another process or person works on it."
         self.tell("warning", message=message, step=unit)
         if unit == leaf:
             self.scheduler.wait(leaf)
@@ -450,7 +450,7 @@ class Driver:
         if self._fence.fell:
             raise StoreUnavailable(
                 f"{self.store.name} has not heard of this driver for too long: its steps were stopped.",
-                hint=f"`leftoff resume {self.run_id}` goes on.",
+                hint=f"`leftoff resume {self.run_id}` continues.",
             )
         drive_steps.begin_due(self)
         for ready in self.launcher.known():
@@ -614,7 +614,7 @@ class Driver:
         if status in ("completed", "skipped"):
             result = record.get("result")
             chosen = isinstance(result, dict) and "choice" in result
-            why = f"decided: {result['choice']}" if chosen else "somebody reported it"  # type: ignore[index]
+            why = f"decided: {result['choice']}" if chosen else "it was reported"  # type: ignore[index]
             self.tell("step_done" if status == "completed" else "step_skipped", **facts, why=why)
         elif status == "failed":
             self.tell("step_failed", **facts, error=record.get("error"), tail="", will_retry_in=None)

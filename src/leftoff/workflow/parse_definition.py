@@ -278,7 +278,7 @@ class Definitions:
                 if MASK not in copy:  # else a secret in it was not stored, and there is no copy
                     raise CannotResume(
                         f"The run's own copy of {self.path} is not what its digest says.",
-                        hint="Nothing of it is executed. `leftoff run FILE` starts afresh; "
+                        hint="Nothing of it is executed. `leftoff run FILE` starts from the beginning; "
                         "`leftoff fsck` checks the store.",
                     )
                 copy = ""
@@ -297,7 +297,7 @@ class Definitions:
         if not copy:
             raise CannotResume(
                 f"{self.path} is gone, and the run has no copy of it: there was a secret in it.",
-                hint="Put the file back, or start afresh with another one.",
+                hint="Put the file back, or start another one.",
             )
         self.gone = "is outside of the project, and not looked at" if strange else "is gone"
         return parse_definition(copy, path, given=given)

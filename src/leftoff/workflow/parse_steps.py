@@ -468,7 +468,7 @@ class StepReader:
         else:
             for name in ("as", "key", "max_parallel"):
                 if name in given:
-                    hint = "It is for a `foreach` or a phase. For the whole workflow, it stands at the top."
+                    hint = "It is for a `foreach` or a phase. For the whole workflow, put it at the top."
                     key = draft.node.value[name][0]
                     self.problems.add(
                         key, f"`{name}` without `foreach`", hint if name == "max_parallel" else ""
@@ -624,6 +624,6 @@ class StepReader:
         if len(set(options)) != len(options):
             self.problems.add(given["options"], "an option is there twice", "")
         elif not [option for option in options if option != REJECT]:
-            message = "there is no way to say yes"
+            message = "no option approves"
             self.problems.add(given["options"], message, f"For example: [{APPROVE}, {REJECT}]")
         draft.fields["approval"] = Approval(ask, options)

@@ -67,7 +67,7 @@ def _arguments() -> dict[str, Any]:
     except (OSError, ValueError) as error:
         _refuse(FAILED, f"LEFTOFF_ARGS cannot be read: {error}.")
     if not isinstance(found, dict):
-        _refuse(FAILED, "LEFTOFF_ARGS is no JSON object.")
+        _refuse(FAILED, "LEFTOFF_ARGS is not a JSON object.")
     return found
 
 

@@ -150,7 +150,7 @@ class _Checker:
         snippet = found.group() if found else site.text[:1]
         if "end of input" in detail and "end of variable block" in detail:
             start, snippet, detail = site.text.rfind("{{"), "{{", "a `{{` without its `}}`"
-        hint = "Braces that are no template stand in {% raw %}…{% endraw %}."
+        hint = "Put braces that are not a template in {% raw %}…{% endraw %}."
         self._add(site, start, snippet, f"template: {detail}", hint)
 
     def _filters_and_tests(self, site: Site, expression: Expression) -> None:

@@ -68,7 +68,7 @@ _TOKEN = re.compile(
 TEXT, SHELL, TEST, EXPRESSION = "text", "shell", "test", "expression"
 _FALSE = frozenset(("", "false", "no", "off", "0", "none", "null", "[]", "{}"))
 _SINK = "\0sink"  # a rendering finds its sink under this name, which no variable can have
-_BRACES = "Braces that are no template stand in {% raw %}…{% endraw %}."
+_BRACES = "Put braces that are not a template in {% raw %}…{% endraw %}."
 _WHOLE = re.compile(r"[-+]?[0-9]{1,4000}")
 
 
@@ -420,7 +420,7 @@ def _json(value: Any) -> Any:
         return value
     if callable(value):
         raise BadTemplate("this is a function: call it, as in failed('convert')")
-    raise BadTemplate(f"this is no value, but {type(value).__name__}")
+    raise BadTemplate(f"this is not a value, but {type(value).__name__}")
 
 
 def _is_list(value: Any) -> bool:
@@ -489,7 +489,7 @@ def _int(value: Any) -> int:
         return int(float(text)) if isinstance(number, str) else int(number)
     except (TypeError, ValueError, OverflowError):
         hint = "Give a number; or write {{ x }} without `| int`, where text is meant."
-        raise BadTemplate(f"`| int` of what is no number: {value_text(value)[:80]!r}", hint=hint) from None
+        raise BadTemplate(f"`| int` of what is not a number: {value_text(value)[:80]!r}", hint=hint) from None
 
 
 _FILTERS = {

@@ -465,7 +465,7 @@ def judge_attempt(orphan: Orphan) -> Orphan:
         return ended
     if not folder.began() and process is not None and process.scope == scope():
         return orphan.judged(FORGET, "it was about to start, and never did")
-    return orphan.again("it was in flight, nobody knows how it ended")
+    return orphan.again("it was in flight, its end is unknown")
 
 
 def _judge_exit(orphan: Orphan) -> Orphan | None:
@@ -475,8 +475,8 @@ def _judge_exit(orphan: Orphan) -> Orphan | None:
     if exit.code == 0:
         damaged = orphan.folder.damaged(exit)
         if damaged:
-            return orphan.again(f"what it left in `{damaged}` is damaged, nobody knows how it ended")
-        return orphan.judged(ADOPT, "it ended with exit code 0 while nobody was watching")
+            return orphan.again(f"what it left in `{damaged}` is damaged, its end is unknown")
+        return orphan.judged(ADOPT, "it ended with exit code 0 while no driver was there")
     if exit.cut_off:
-        return orphan.again("it was cut off, and nobody knows how far it came")
-    return orphan.judged(RUN, f"it ended with exit code {exit.code} while nobody was watching")
+        return orphan.again("it was cut off, and it is unknown how far it came")
+    return orphan.judged(RUN, f"it ended with exit code {exit.code} while no driver was there")
