@@ -12,6 +12,11 @@ RESULTS = ROOT / "bench" / "results" / "compare.json"
 COMPARISON = ROOT / "docs" / "explanation" / "comparison.md"
 README = ROOT / "README.md"
 
+REMARK = (
+    "A step is acknowledged when the tool calls the next one. All ran on one small machine: use the figures to compare\n"
+    "tools, not to predict yours. Choose make or Snakemake if a file says that a step is done."
+)
+
 
 def table(document: dict[str, Any], columns: list[tuple[str, str, str]]) -> str:
     """A row per tool; a column is its title, the scene and the name of the cell."""
@@ -27,6 +32,8 @@ def table(document: dict[str, Any], columns: list[tuple[str, str, str]]) -> str:
 
 def cell(document: dict[str, Any], player: Player, scene: str, name: str) -> str:
     """One figure, as people read it."""
+    if name == "choose":
+        return player.choose
     facts: dict[str, Any] = document["scenes"].get(scene, {}).get(player.name, {"missing": "not measured"})
     if "missing" in facts or "failed" in facts:
         return str(facts.get("missing", "failed"))
@@ -104,6 +111,6 @@ def write(document: dict[str, Any]) -> list[Path]:
     short = [("choose it for", "", "choose"), *(one for one in every if one[2] in brief)]
     texts = {
         COMPARISON: f"{table(document, every)}\n\n{caption(document)}",
-        README: table(document, short),
+        README: f"{table(document, short)}\n\n{REMARK}",
     }
     return [path for path, text in texts.items() if fill(path, text)]
