@@ -13,8 +13,8 @@ COMPARISON = ROOT / "docs" / "explanation" / "comparison.md"
 README = ROOT / "README.md"
 
 REMARK = (
-    "A step is acknowledged when the tool calls the next one. All ran on one small machine: use the figures to compare\n"
-    "tools, not to predict yours. Choose make or Snakemake if a file says that a step is done."
+    "A step is acknowledged when the tool calls the next one. All ran on one small machine: use the figures to\n"
+    "compare tools, not to predict yours. Choose make or Snakemake if a file says that a step is done."
 )
 
 
