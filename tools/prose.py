@@ -38,7 +38,7 @@ ODD = {
     r"\bbehind\b": "after",
     r"\b(?<![Tt]here )(?:is|are|was|were) (?:no|none)\b(?! longer| more)": "is not a …",
     r"\b(?:lies|lie|lay)\b": "is stored",
-    r"\bstands? (?:at|in|for|there|where)\b": "is",
+    r"\bstands? (?:at|in|there|where)\b": "is",
     r"\b(?:anew|afresh|by then|shall|thereby|thereof)\b": "again",
     r"\btak(?:en|es|e) in\b": "import, pick up",
     r"\bat work\b": "active, working",

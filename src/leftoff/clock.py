@@ -28,7 +28,7 @@ SYSTEM = Clock()
 
 
 def iso(ms: int) -> str:
-    """``2026-01-31T09:05:00.123Z``; the fraction only where it is not zero."""
+    """``2026-01-31T09:05:00.123Z``; the fraction only if it is not zero."""
     text = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(ms // 1000))
     rest = ms % 1000
     return f"{text}.{rest:03d}Z" if rest else f"{text}Z"
@@ -75,7 +75,7 @@ def lasted(ms: int, *, words: bool = False) -> str:
 
 
 def millis(text: Any) -> int | None:
-    """Milliseconds since 1970 of a UTC time as records hold it; ``None`` where it is none."""
+    """Milliseconds since 1970 of a UTC time as records hold it; ``None`` if it is not one."""
     if not isinstance(text, str) or len(text) < 19 or text[10] not in "T ":
         return None
     fraction, _, rest = text[19:].partition("Z")

@@ -5,14 +5,14 @@
     LeftoffError
     ├── Usage              2   the call itself is wrong
     │   ├── Ambiguous      2   a REF that names several things
-    │   └── BadDefinition  2   a workflow file with something wrong in it: file:line:column
+    │   └── BadDefinition  2   a workflow file with a mistake: file:line:column
     ├── NotFound           3   no such run, step, record or file
     │   └── NoCheckpoint   3   no such checkpoint or version
     │       └── Pruned     3   it was there, and retention removed it
     ├── BadData            4
     │   ├── Corrupt        4   bytes are not what was written
     │   ├── Invalid        4   a value, name or document that cannot be kept
-    │   │   ├── BadSettings 2  a leftoff.toml with something wrong in it: file:line:column
+    │   │   ├── BadSettings 2  a leftoff.toml with a mistake: file:line:column
     │   │   └── BadTemplate 4  a template of a workflow that cannot be rendered with the values there are
     │   ├── Unsupported    4   written by a newer leftoff, or in a way this one cannot handle
     │   └── Rewound        4   the store went back behind what it had acknowledged: versions of a run are lost

@@ -76,7 +76,7 @@ def make_folder(folder: str) -> None:
 
 
 def make_private(folder: str) -> None:
-    """Remove the rights of other users to a folder of ours. One of another user stays as it is, as does a link."""
+    """Remove the rights of other users to a folder of leftoff. One of another user stays as it is, as does a link."""
     try:
         facts = os.lstat(folder)
         mode = facts.st_mode
@@ -188,7 +188,7 @@ def lock_within(fd: int, kind: int, patience: float) -> bool:
 
 
 class _Waiter:
-    """A thread that waits for an flock, on a descriptor of its own."""
+    """A thread that waits for an flock, on a separate descriptor."""
 
     def __init__(self, fd: int, kind: int) -> None:
         self._fd, self._kind = os.dup(fd), kind

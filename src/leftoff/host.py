@@ -51,14 +51,14 @@ def scope() -> str:
             machine = text_of("/etc/machine-id") or text_of("/var/lib/dbus/machine-id")
             boot = text_of("/proc/sys/kernel/random/boot_id")
             space = _namespace()
-        if not space or not (machine or boot):  # pids mean nothing to others then: nobody is seen, by nobody
+        if not space or not (machine or boot):  # pids mean nothing to others then: no process sees another
             space += f"?{os.urandom(8).hex()}"
         _scope = f"{machine}@{name}/{boot}/{space}"
     return _scope
 
 
 def _namespace() -> str:
-    """What pids and start times are counted in, on Linux."""
+    """Return the units of pids and start times on Linux."""
     try:
         space = os.readlink("/proc/self/ns/pid").strip("pid:[]")
     except OSError:
@@ -87,13 +87,13 @@ def shown() -> bool:
 
 
 def started(pid: int) -> str:
-    """The raw start time of a live process, or an empty string where there is none (a zombie counts as none)."""
+    """The raw start time of a live process, or an empty string if there is none (a zombie does not count)."""
     return start_of(pid) or ""
 
 
 def start_of(pid: int) -> str | None:
-    """Its raw start time; empty where there is no such live process, ``None`` where that cannot be told: there is one,
-    and the system does not say since when (no /proc of ours, or one that hides others, or no file can be opened)."""
+    """Its raw start time; empty if there is no such live process, ``None`` if that is unknown: there is one,
+    and the system does not say since when (no /proc, or one that hides others, or no file can be opened)."""
     state = when = ""
     if sys.platform == "darwin":
         state, _, when = _ps(pid, "stat=,lstart=").partition(" ")
@@ -115,7 +115,7 @@ def start_of(pid: int) -> str | None:
 
 
 def _ps(pid: int, what: str) -> str:
-    """What macOS tells of a process, or nothing."""
+    """Return what macOS reports about a process, or nothing."""
     import subprocess
 
     try:
@@ -184,8 +184,8 @@ def _parent(pid: int) -> int:
 
 
 def agent_above(*names: str) -> Process | None:
-    """The agent that called this process: the nearest one above that does more than to call it; ``None`` where that is
-    the first of all, or takes in orphans. ``names``: what agents are called; one of that name close by goes before any
+    """The agent that called this process: the nearest one above that does more than to call it; ``None`` if that is
+    the first of all, or adopts orphans. ``names``: what agents are called; one of that name close by goes before any
     other."""
     pid = os.getppid()
     while pid > 1 and _only_calls(pid):
@@ -203,7 +203,7 @@ def agent_above(*names: str) -> Process | None:
 
 
 def orphan(*names: str) -> Process | None:
-    """Whoever called this process and is gone: nobody knows who it was. ``None`` where the first process of all has
+    """The process that called this one, which has ended: it is unknown. ``None`` where the first process of all has
     such a name, as in a container: then it may be that one, and it lives."""
     return None if is_called(1, names) else Process(scope(), 0, "")
 
@@ -247,7 +247,7 @@ def _name(pid: int) -> str:
 
 
 def python(module: str) -> list[str]:
-    """The words that start a module of ours: in no folder does a `json.py` or `types.py` of the user's come first."""
+    """Words that start a module of leftoff: in no folder does a `json.py` or `types.py` of the user's come first."""
     return [sys.executable, "-P", "-m", module]
 
 

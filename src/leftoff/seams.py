@@ -12,7 +12,7 @@ from typing import Any
 follow: Callable[..., Any]
 #: project, the store's folder: hook events that wait in the spool are recorded
 drain_before_reading: Callable[..., None]
-#: project: says which protocol's files lie there that nobody took in
+#: project: names the protocol whose files are there and not imported
 point_out: Callable[..., None]
 #: workflow, project, whether nothing of it is done: its `agent:` steps are in order, and can be executed
 prepare_agents: Callable[..., None]

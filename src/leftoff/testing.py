@@ -1,4 +1,4 @@
-"""Helpers for tests of programs that use leftoff: a clock that you set, and a store that fails when you say so.
+"""Helpers for tests of programs that use leftoff: a clock that you set, and a store that fails on request.
 
 ::
 

@@ -64,7 +64,7 @@ DICT_HEAD = sha256(DICT).digest()
 
 
 class Encoded:
-    """A value that has become JSON, with ``$type`` where it was something else."""
+    """A value that has become JSON, with ``$type`` if it was something else."""
 
     __slots__ = ("json",)
 
@@ -195,7 +195,7 @@ DELETE, PUT, APPEND = "delete", "put", "append"
 _KNOWN = frozenset(COLLECTIONS)
 LAST = 99_999_999  # the order of a step that has none
 _JSON_TAG, _REDACTED_TAG = JSON[0], REDACTED[0]
-_MARKED = '{"redacted":true}'  # how a mark, and whatever looks like one, is encoded
+_MARKED = '{"redacted":true}'  # how a mark, and data that looks like one, is encoded
 _LONG = 1000
 _RESULTS = {"step": "result", "context": "value"}  # the entries whose dicts keep the order of their keys
 _FEW = 8  # up to so many entries, a container is first encoded whole

@@ -41,7 +41,7 @@ Row = tuple[str, bytes, bytes]  # key, hash, stored bytes
 
 MAX_DEPTH = 200
 JSON, LIST, DICT, REDACTED, BLOB = b"J", b"L", b"D", b"R", b"B"
-_MARKED = b'{"redacted":true}'  # how a mark, and whatever looks like one, is encoded
+_MARKED = b'{"redacted":true}'  # how a mark, and data that looks like one, is encoded
 
 _PLAIN = frozenset((str, int, float, bool, type(None)))
 
@@ -292,7 +292,7 @@ def freeze_holed(value: Any, paths: list[list[Any]], name: str, field: str = "")
 
 
 def place_of(path: Iterable[Any]) -> str:
-    """Return where an entry is, as it is written behind the name of the value: ``[0].token``."""
+    """Return where an entry is, as it is written after the name of the value: ``[0].token``."""
     return "".join(f".{key}" if isinstance(key, str) else f"[{key}]" for key in path)
 
 

@@ -24,7 +24,7 @@ _UNQUOTED = _ID_CHARS | frozenset("@%+=:,/")
 
 
 def is_run_id(run_id: str) -> bool:
-    """Whether a run may be called so: folders, files and commands that somebody copies are named after it."""
+    """Whether this may be a run's id: folders, files and commands contain it."""
     return not run_id.strip(_ID_TEXT) and run_id[:1] not in ("", ".", "-") and len(run_id) <= MAX_RUN_ID
 
 
@@ -42,7 +42,7 @@ def check_run_id(run_id: str) -> str:
 
 
 def issue_id(issue: str | int | None) -> str | None:
-    """An issue as runs know it: ``#42`` and ``42`` are the same, and no text is none."""
+    """An issue as runs know it: ``#42`` and ``42`` are the same; empty text means no issue."""
     return str(issue).lstrip("#") or None if issue is not None else None
 
 
@@ -89,7 +89,7 @@ def unquote_part(text: str) -> str:
 
 
 def shown_step(path: str) -> str:
-    """A step as people read it: an item as it is, in brackets behind the step that it is one of."""
+    """A step as people read it: an item as it is, in brackets after its step."""
     if "%" not in path:
         return path
     out = ""
@@ -105,7 +105,7 @@ def shown_step(path: str) -> str:
 
 
 def _called_with(part: str) -> tuple[str, str]:
-    """The name and the key of a call, where a part is one: ``fetch[a%2Fb]``. An item may have brackets as well."""
+    """The name and the key of a call, if a part is one: ``fetch[a%2Fb]``. An item may have brackets as well."""
     name, bracket, key = part[:-1].partition("[") if part.endswith("]") else (part, "", "")
     plain = bracket and not name.endswith(" ") and unquote_part(name) == name
     return (name, key) if plain else (part, "")
@@ -142,8 +142,8 @@ def with_item(
 
 
 def step_readings(text: str) -> list[str]:
-    """The paths that a step's name can stand for, the plainest first: itself, or what is shown so (also on a terminal,
-    where what is no text is escaped)."""
+    """The paths that a step's name can stand for, the plainest first: itself, or what is shown so (also on a
+    terminal, with control characters escaped)."""
     out = [text, *_bracketed("", text)]
     if "\\" in text:
         plain = text  # as it was before a terminal would have obeyed it
@@ -169,7 +169,7 @@ def _bracketed(before: str, text: str) -> list[str]:
 
 
 def given_step(text: str) -> str:
-    """A step as somebody names it: a path, or an item as it is shown. Which of both is for the run to say."""
+    """A step as the user names it: a path, or an item as it is shown. Which of both is for the run to say."""
     first, *others = step_readings(text)
     try:
         return check_step(first)
@@ -243,7 +243,7 @@ def split_path(text: str) -> tuple[str | None, str]:
 
 
 def is_hex(text: str) -> bool:
-    """Whether this may be the start of a checkpoint's id where nothing else is meant."""
+    """Whether this may be the start of a checkpoint's id if the user can mean nothing else."""
     return LEAST <= len(text) <= 64 and _HEX.issuperset(text)
 
 
@@ -263,7 +263,7 @@ def step_word(path: str) -> str:
 
 
 def as_word(text: str) -> str:
-    """A name as one word of a shell. It ends neither the line that it is told in nor the marks around its command."""
+    """A name as one word of a shell. It ends neither its line nor the marks around its command."""
     if text and _UNQUOTED.issuperset(text):
         return text
     if text.isprintable() and "`" not in text:

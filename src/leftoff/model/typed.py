@@ -112,7 +112,7 @@ def _readable(value: Any) -> Any:
         return {key: _readable(item) for key, item in value.items()}
     try:
         return _untyped(value[TYPE], value["value"])
-    except (TypeError, ValueError, LookupError, AttributeError, Error):  # it only looks like one of ours
+    except (TypeError, ValueError, LookupError, AttributeError, Error):  # it only looks like an encoded value
         return value
 
 

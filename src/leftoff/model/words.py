@@ -56,8 +56,8 @@ TRIGGERS = (
 
 RUN_STATUS = ("running", "paused", "blocked", "failed", "completed", "abandoned")
 UNFINISHED = ("running", "paused", "blocked", "failed")
-AT_WORK = ("running", "blocked")  # somebody may commit to it at any moment
-STANDS = ("paused", "failed")  # still: what failed is done again when it goes on
+AT_WORK = ("running", "blocked")  # a process may commit to it at any moment
+STANDS = ("paused", "failed")  # still: failed steps run again when it resumes
 FINISHED = ("completed", "abandoned")
 
 # The order of the counters that every version carries.
@@ -80,7 +80,7 @@ ISSUE = "issue_snapshot"
 # The record of `extra` with the values that a foreign document writes in another form than its protocol.
 AS_WRITTEN = "as-written"
 
-# Records of `context` by which leftoff knows what to execute, bring back or ask: its own, and nobody else's to put.
+# Records of `context` by which leftoff knows what to execute, bring back or ask: no user or agent can put them.
 _OWN_FACTS = ("definition", "function", "returned", "workspace", "git_dirty", REPAIRED)
 
 
@@ -91,7 +91,7 @@ def is_own(collection: str, key: str) -> bool:
 
 
 def in_words(status: str) -> str:
-    """What is said of a run or a step after its name."""
+    """The words after the name of a run or a step."""
     return "has failed" if status == "failed" else f"is {status}"
 
 
@@ -105,8 +105,8 @@ _REFUSED = {
 }
 
 
-_DECIDES = ("choice", "by", "decided_at")  # what an approval has once somebody decided
-_OPEN = ("pending", "waiting")  # a step for which nobody has decided yet
+_DECIDES = ("choice", "by", "decided_at")  # the fields of a decided approval
+_OPEN = ("pending", "waiting")  # a step that is not decided yet
 
 
 def check_record(collection: str, key: str, value: Any, *, person: bool = True) -> None:
@@ -132,7 +132,7 @@ def check_record(collection: str, key: str, value: Any, *, person: bool = True) 
 
 
 def refuse_decision(collection: str, key: str, value: Any, *, person: bool = True) -> None:
-    """An error for a record that decides what is executed or approved, whoever puts it."""
+    """Return the error for a record that decides what is executed or approved."""
     about = value if isinstance(value, dict) else {}
     is_decided = about.get("status", "waiting") not in _OPEN or any(key in about for key in _DECIDES)
     if collection == "approval" and (not person or is_decided):

@@ -50,7 +50,7 @@ DISTINCT = tuple(
 )
 #: field: record of `run`, kind
 FIELDS = {"workflow_path": ("workflow_path", "text"), "started_at": ("created_at", "iso")}
-NAMES = "step_names"  # a field of ours: the names of steps by number
+NAMES = "step_names"  # a field that leftoff adds: the names of steps by number
 STATUS = run_words({"blocked": "paused", "abandoned": "failed"})
 SHORT = 6  # characters of an id that the protocol's commands use
 RESUMED = "▶️ Reprise du run {run_id} au step {resume_step}/{total_steps}"

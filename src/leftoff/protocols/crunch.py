@@ -1,7 +1,7 @@
 """Crunch: `.claude/crunch/{issue}/checkpoints/CP-….yaml`, one file per checkpoint, one run per issue.
 
 Next to the checkpoints are `index.yaml` and the link `latest`. Phases, batches, nodes and outputs of agents are steps;
-team members, messages, conflicts and knowledge are records of their own.
+team members, messages, conflicts and knowledge are separate records.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ SWITCHES = {
     "conflict_start": "conflict_events",
     "conflict_resolved": "conflict_events",
 }
-#: triggers that somebody asked for: sealed whatever is switched off
+#: triggers that a user asked for: sealed even if others are switched off
 ASKED = ("manual", "user_interrupt", "session_end", "rollback", ROLLBACK_BEGIN, "external")
 
 EXAMPLE: dict[str, Any] = {
@@ -498,7 +498,7 @@ class Crunch(Protocol):
         return {self._path(sync.config, row, self._file(sync.config, state.alias)): None}
 
     def leave(self, sync: Sync, path: str, run_id: str) -> None:
-        """Older checkpoints stay where they are."""
+        """Older checkpoints are not moved."""
         sync.base.forget(path)
 
     def after(self, sync: Sync, row: RunRow, state: State) -> None:
@@ -631,7 +631,7 @@ def current_phase(state: State) -> tuple[str, dict[str, Any]]:
 
 
 def phase_at_work(state: State) -> str:
-    """Return the last phase that is at work, else the first that is not done."""
+    """Return the last active phase, else the first that is not done."""
     busy = {path.partition("/")[0] for path, step in state.steps if step.get("status") in _AT_WORK}
     left = [name for name in PHASES if state.step_record(name).get("status") not in DONE]
     at_work = [name for name in left if name in busy]

@@ -413,7 +413,7 @@ class Draft:
         return found
 
     def times(self, about: dict[str, Any]) -> dict[str, str]:
-        """Return when a step began and ended, as far as it is said."""
+        """Return when a step began and ended, as far as the document has it."""
         found = {key: self.iso(about, key) for key in ("started_at", "completed_at")}
         return {key: when for key, when in found.items() if when is not None}
 

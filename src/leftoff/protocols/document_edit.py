@@ -1,4 +1,4 @@
-"""Take a document that somebody changed into its run: a three-way merge of records, in one commit.
+"""Import a changed document into its run: a three-way merge of records, in one commit.
 
 All three sides (the version that the file was written from, the store's present, the file) are compared as the document
 says them, so a record that the protocol has no field for is never taken for a deletion. If both sides changed the same
@@ -77,7 +77,7 @@ class Edits:
 
 
 def merge(base: Records, ours: Records, theirs: Records, stored: Records) -> Edits:
-    """Merge records as the protocol's documents say them. ``stored``: all fields of ours."""
+    """Merge records as the protocol's documents say them. ``stored``: all fields that leftoff adds."""
     edits = Edits()
     for address in sorted({*base, *theirs}):
         before, mine, after = (side.get(address, GONE) for side in (base, ours, theirs))
@@ -130,7 +130,7 @@ def undecided(edits: Edits, stored: Records) -> list[str]:
 class DocumentEdit:
     """A changed document on its way into a run. ``project``: the folder of the files that it names.
 
-    ``base``: the document that it was changed from; ``edited``: that one was written by somebody else. ``run_id``: the
+    ``base``: the document that it was changed from; ``edited``: that another program wrote it. ``run_id``: the
     run that it must belong to. ``origin``: the `run` record about where it came from. After `report`, ``edits`` is the
     result of the merge, and ``redacted`` names the records with secrets.
     """
@@ -243,14 +243,14 @@ class DocumentEdit:
         return theirs
 
     def _before(self, tx: Tx, row: RunRow, theirs: State, head: State) -> Records | None:
-        """Return what the document was changed from: a version of ours, else the base document."""
+        """Return what the document was changed from: a stored version, else the base document."""
         base = None
         if self.base is not None:
             base = decode_document(self.protocol, self.base, self.source, Repairs(), head)
             base.records = masked(base.records, self.scrubber, Repairs())
             stamps_agree = (base.at, base.aliases) == (theirs.at, theirs.aliases)
             if self.edited and stamps_agree:
-                return base.records  # a second edit of a file that has no new stamp of ours yet
+                return base.records  # a second edit of a file that has no new stamp of leftoff yet
         version = base_of(self.store, tx, row, self.protocol, theirs)
         if version is not None:
             return decode_document(

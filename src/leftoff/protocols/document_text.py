@@ -1,7 +1,7 @@
 """Read the bytes of a file into a plain document, and write a document as text. JSON or YAML, also with gzip.
 
-Reading repairs what people write wrong, with a line in the report for each repair. A text that is cut short or too
-large is rejected.
+Reading repairs what people write wrong, with a line in the report for each repair. A text that is truncated or
+too large is rejected.
 """
 
 from __future__ import annotations

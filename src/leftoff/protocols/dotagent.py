@@ -1,6 +1,6 @@
 """dotagent: `memory/state/phase.json` and `execution.json`: five phases, and the tasks of IMPLEMENTATION.
 
-The two files show the workflow at work. Other workflows are in `.archive/`, the finished ones as history (the last 5).
+The two files show the active workflow. Other workflows are in `.archive/`, the finished ones as history (the last 5).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ AGENTS = {
 }
 PHASES = tuple(AGENTS)
 DESIGN, TASKS = "ARCHITECTURE", "IMPLEMENTATION"  # the phase with a choice, and the one with tasks
-OVER = "workflow_status"  # a field of ours: how a workflow ended that has phases left
+OVER = "workflow_status"  # a field that leftoff adds: how a workflow ended that has phases left
 SAFE = "interruption_safe"
 KEYS = (
     *"workflow_id started_at last_updated current_phase phase_status completed_phases".split(),
@@ -89,7 +89,7 @@ class Dotagent(Protocol):
     )
     keys = (PHASE, EXECUTION)
     shows_all = False
-    by_time = False  # the place of its files says which workflow is at work
+    by_time = False  # the place of its files says which workflow is active
     files = r"/memory/state/(\.archive/[^/]+/)?(phase|execution)\.json$"
 
     def recognise(self, document: dict[str, Any], path: str) -> int:
@@ -281,7 +281,7 @@ class Dotagent(Protocol):
     # -- resuming
 
     def doubt(self, codes: Collection[str]) -> str | None:
-        """Ask about corrupted or old state. Approvals and choices have questions of their own."""
+        """Ask about corrupted or old state. Approvals and choices have their own questions."""
         others = set(codes) - {WAITING, UNAPPROVED}
         return None if not others else STALE if others == {"age.stale"} else CORRUPTED
 
@@ -364,7 +364,7 @@ class Dotagent(Protocol):
     # -- files
 
     def present(self, project: str) -> list[str]:
-        """Return archived files first: of several unfinished workflows, the last one is at work."""
+        """Return archived files first: of several unfinished workflows, the last one is active."""
         archived = sorted(glob(f"{ARCHIVE}/*/*.json", root_dir=project))
         known = [path for path in archived if os.path.basename(path) in NAMES]
         return known + [path for path in PARTS if os.path.isfile(os.path.join(project, path))]
@@ -373,7 +373,7 @@ class Dotagent(Protocol):
         return NAMES.get(os.path.basename(path))
 
     def places(self, sync: Sync, row: RunRow, state: State) -> dict[str, str | None]:
-        """Only the workflow that was started last is at work. Other unfinished ones are in the archive."""
+        """Only the workflow that was started last is active. Other unfinished ones are in the archive."""
         if state.status not in UNFINISHED:
             return {}
         rows = sync.store.read(lambda view: view.list_runs({"workflow": self.name, "status": UNFINISHED}))
@@ -407,7 +407,7 @@ class Dotagent(Protocol):
                 self._archive(sync, path, run_id)
 
     def leave(self, sync: Sync, path: str, run_id: str) -> None:
-        """Archive the file of a finished workflow; remove it from the archive if the workflow is at work again."""
+        """Archive the file of a finished workflow; remove it from the archive if the workflow is active again."""
         if path in PARTS:
             self._archive(sync, path, run_id)
             return

@@ -313,7 +313,7 @@ class Importer:
         return done
 
     def _create(self, waiting: list[tuple[ImportedRun, list[ImportedVersion]]]) -> None:
-        """Create the new runs in one transaction; one by one, if another process imported one of them meanwhile."""
+        """Create the new runs in one transaction; one by one, if another process imported one of them first."""
         try:
             if waiting:
                 create_runs(self.store, [(each.run_id, history) for each, history in waiting])
@@ -355,7 +355,7 @@ class Importer:
         }
 
     def _update(self, each: ImportedRun) -> None:
-        """Take each new document of a known run in, as a checkpoint of its own."""
+        """Import each new document of a known run as a checkpoint."""
         each.changed = False
         for loaded in each.loaded:
             if self._known(each, loaded):

@@ -104,9 +104,9 @@ def meaning(word: Any) -> str | None:
 
 
 class Words:
-    """The status words of a protocol: ``write`` maps our words to its own, ``also`` are further words of its own.
+    """The status words of a protocol: ``write`` maps our words to its own, ``also`` are its further words. If
 
-    If the protocol writes one word for several of ours, the first of them is what the word is read as.
+    the protocol writes one word for several of leftoff's, the first of them is what the word is read as.
     """
 
     def __init__(

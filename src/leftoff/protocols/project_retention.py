@@ -67,7 +67,7 @@ class Retention:
         self.why = ""
 
     def look(self, *, empty: bool = False) -> PruneReport:
-        """Return what would be removed. ``empty``: also everything in the trash, whatever its age."""
+        """Return what would be removed. ``empty``: also everything in the trash, of any age."""
         phase_of = self.protocol.phase_of if self.protocol is not None else phase
         self.removals, self.kept = plan(self.store, self.rules, self.now, phase_of)
         all_trash = run_states.in_trash(self.store)

@@ -89,7 +89,7 @@ class Protocol:
         raise NotImplementedError
 
     def accepts(self, document: dict[str, Any], path: str) -> bool:
-        """Return whether a document can belong to this protocol if the user says so."""
+        """Return whether a document can belong to this protocol when the user names it."""
         return self.owns(path) or self.recognise(document, path) > 0
 
     def decode(self, draft: Draft, document: dict[str, Any]) -> None:
@@ -250,7 +250,7 @@ class Protocol:
         """Write the files next to its documents: indexes, pages, messages."""
 
     def leave(self, sync: Sync, path: str, run_id: str) -> None:
-        """Remove a document that no longer belongs where it is."""
+        """Remove a document that no longer belongs at its place."""
         sync.base.forget(path)
         sync.remove(path)
 
@@ -302,7 +302,7 @@ def write(protocol: Protocol, state: State) -> dict[str, Any]:
 def left_over(encoded: dict[str, Any], document: dict[str, Any]) -> dict[str, Any]:
     """Return the records of `extra` that turn the encoded document into the one that was read.
 
-    A field that the protocol does not have is a record of its own. All values that it would write in another form are
+    A field that the protocol does not have is a separate record. All values that it would write in another form are
     in one record, next to the encoded values (``was``): they hold only while those are the same.
     """
     extra: dict[str, Any] = {}
@@ -341,7 +341,7 @@ def _is_plain(name: str, parts: int) -> bool:
 
 
 def lay_over(document: dict[str, Any], was: dict[str, Any], said: dict[str, Any]) -> dict[str, Any]:
-    """Return the document with every value as it was said, where the document's own is still what it was."""
+    """Return the document with every value as it was written, where the document's own is still what it was."""
     out = dict(document)
     for key in {**was, **said}:
         now, old, new = (values.get(key, _NONE) for values in (document, was, said))
@@ -359,7 +359,7 @@ def lay_over(document: dict[str, Any], was: dict[str, Any], said: dict[str, Any]
 def renewed(
     document: dict[str, Any], base: dict[str, Any], computed: dict[str, Any], keys: Iterable[str]
 ) -> dict[str, Any]:
-    """Return the document with each of these fields as it is computed now, if nobody changed it since ``base``."""
+    """Return the document with each of these fields as it is computed now, if it is unchanged since ``base``."""
     out = dict(document)
     for key in keys:
         first, _, rest = key.partition("/")

@@ -366,7 +366,7 @@ def _error(about: Any) -> Any:
 
 
 def _position(state: State) -> dict[str, Any]:
-    """Return where the work is, for a run that does not say so itself."""
+    """Return where the work is, for a run that does not record it."""
     done = [path for path, step in state.leaves if step.get("status") in DONE]
     return {"last_processed": done[-1] if done else None, "next_to_process": next(iter(state.left()), None)}
 

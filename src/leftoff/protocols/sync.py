@@ -529,7 +529,7 @@ class Sync(Follower):
     # -- files that are only written; a file that cannot be written is reported, and does not stop the others
 
     def put_bytes(self, path: str, data: bytes) -> None:
-        """Write a file that nobody else writes, if it has changed."""
+        """Write a file that only leftoff writes, if it has changed."""
         if self.base.read(path) != data:
             self._try(path, lambda: self.files.replace(path, data))
             self.base.seen[path] = self.base.stat(path)

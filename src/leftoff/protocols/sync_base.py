@@ -176,7 +176,7 @@ class SyncBase:
         return copy
 
     def replace(self, path: str, data: bytes) -> bytes | None:
-        """Replace a file. Return what was there: it may have an edit that nobody has read yet."""
+        """Replace a file. Return what was there: it may have an edit that was not read yet."""
         with self.project_files.open(path) as at:
             return exchange_at(at, data, mode_at(at))
 

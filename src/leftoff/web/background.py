@@ -27,7 +27,7 @@ from leftoff.web.served import Projects, Served
 
 _SLICE_S = 0.5  # a watching thread looks so often whether a page still listens
 _QUIET_S = 15.0  # without an event, a line shows that the server is there
-WAITING = 256  # a page that is more events behind is told to look at everything
+WAITING = 256  # a page that missed more events is asked to reload everything
 _AGAIN_S = 2.0  # after a store was out of reach
 
 Event = dict[str, Any]

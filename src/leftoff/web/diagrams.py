@@ -161,7 +161,7 @@ def timeline_rows(tried: list[Tried], now: int) -> tuple[list[TimelineRow], Scal
 
 
 def _end(each: Tried, now: int) -> int:
-    """Return when an attempt ended. One that was cut off at an unknown time is shown as a moment."""
+    """Return when an attempt ended. One that was interrupted at an unknown time is shown as a moment."""
     if each.ended is not None:
         return each.ended
     return max(now, each.began) if each.became in ("running", "waiting") else each.began

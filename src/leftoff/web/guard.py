@@ -73,7 +73,7 @@ def middleware(options: PageOptions) -> list[Middleware]:
 
 
 class SafeAnswers:
-    """Add our headers to every answer, also to refusals, and answer a defect of ours with one sentence."""
+    """Add our headers to every answer, also to refusals, and answer an internal error with one sentence."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -105,7 +105,7 @@ class SafeAnswers:
 
 
 def defect(error: Exception) -> str:
-    """Return the sentence for a defect of ours. The traceback is printed only for debugging."""
+    """Return the sentence for an internal error. The traceback is printed only for debugging."""
     if debugging():
         traceback.print_exception(error, file=sys.stderr)
     return f"This failed inside of leftoff: {type(error).__name__}. LEFTOFF_DEBUG=1 shows where."
@@ -179,7 +179,7 @@ class RequestGuard:
         await app(scope, receive, send)
 
     def _checked(self, scope: Scope) -> Response | None:
-        """Return the answer to a request that no route shall see; ``None`` if it may pass."""
+        """Return the answer to a request that no route may see; ``None`` if it may pass."""
         headers = Headers(scope=scope)
         host = headers.get("host", "").lower()
         if any(origin.partition("://")[2].lower() != host for origin in headers.getlist("origin")):
@@ -210,7 +210,7 @@ class RequestGuard:
     def _sign_in(self, scope: Scope, headers: Headers, query: str) -> Response:
         """Exchange the token of the printed URL for a cookie, and remove it from the address bar."""
         to = "/" + quote(scope["path"].lstrip("/")) + (f"?{query}" if query else "")  # never another machine
-        # A redirect from a link in another page would not carry the new cookie. A page of ours does.
+        # A redirect from a link in another page would not carry the new cookie. A page of leftoff does.
         answer: Response = Response(status_code=303, headers={"location": to})
         if headers.get("sec-fetch-site") == "cross-site":
             answer = HTMLResponse(_CONTINUE.format(to=escape(to)))

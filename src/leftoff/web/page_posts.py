@@ -51,7 +51,7 @@ def page_caller(via: str = PAGE) -> Caller:
 
 
 async def read_form(request: Request) -> dict[str, list[str]]:
-    """Return the fields of a form of ours."""
+    """Return the fields of a form of the page."""
     body = await _body(request, "A form", _FORM)
     try:
         text = body.decode()

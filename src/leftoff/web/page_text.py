@@ -72,7 +72,7 @@ def short_value(value: Any) -> str:
 
 
 def bare_text(text: str) -> str:
-    """Remove colours and whatever else a terminal obeys. Of a line that was written over, the last text stays."""
+    """Remove colours and other control sequences. Of a line that was written over, the last text stays."""
     lines = (without_escapes(line).rstrip("\r").rpartition("\r")[2] for line in text.split("\n"))
     return "\n".join("".join(c for c in line if c.isprintable() or c == "\t") for line in lines)
 

@@ -1,4 +1,4 @@
-"""The values of the screens of one run: its steps, one step, files, comparison, an agent's session, how to go on."""
+"""The values of the screens of one run: its steps, one step, files, comparison, an agent's session, how to continue."""
 
 from __future__ import annotations
 
@@ -271,7 +271,7 @@ def _turn(key: str, turn: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-# -- how to go on
+# -- how to continue
 
 _PLAN_STEPS = 60
 MOST_BRIEFED = 10_000  # steps; a larger run's brief is made only if the user asks for it

@@ -171,7 +171,7 @@ def render(request: Request, template: str, status: int = 200, **context: Any) -
 
 
 def _home(request: Request) -> Response:
-    """Show all runs of all projects. If one of several cannot be read, the page says so and shows the others."""
+    """Show all runs of all projects. If one of several cannot be read, the page says it and shows the others."""
     served = projects_of(request)
     with ExitStack() as stack:
         places, troubled = [], []
