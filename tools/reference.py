@@ -23,7 +23,7 @@ from leftoff.agents.adapters import _KNOWN, LIMITS, Adapter
 from leftoff.agents.hook_events import AGENTS
 from leftoff.agents.install_recipes import Recipe
 from leftoff.agents.mcp_tools import LISTED, TOOLS, Tools
-from leftoff.cli.options import COMMON, CURRENT, GROUPS, HIDDEN, SAME, VERBS, Spec, spec_of
+from leftoff.cli.options import COMMON, CURRENT, GROUPS, HIDDEN, SAME, VERBS, Spec, read_data, spec_of
 from leftoff.engine.findings import CODES, NEVER_YES, is_fixed
 from leftoff.engine.settings import OLD_NAMES
 from leftoff.operations.page_actions import ACTIONS, PageAction
@@ -170,6 +170,15 @@ def actions_part() -> str:
     return table(("Action", "Fields"), [(f"`{name}`", fields(action)) for name, action in ACTIONS.items()])
 
 
+def exit_codes_part(old: str) -> str:
+    """Return the codes and meanings of `leftoff help exit-codes`, with the texts that the page has for them."""
+    told = dict(re.findall(r"^\| (\d+) \| .* \| (.*) \|$", old, re.MULTILINE))
+    topic = re.search(r"^=== exit-codes\n(.*?)(?:^===|\Z)", read_data("topics.txt"), re.MULTILINE | re.DOTALL)
+    listed = re.findall(r"^ +(\d+)  (.*(?:\n {7}.*)*)", topic[1] if topic else "", re.MULTILINE)
+    rows = [(code, " ".join(meaning.split()), told.get(code, "?")) for code, meaning in listed]
+    return table(("Exit code", "Meaning", "What to do"), rows)
+
+
 def findings_part(old: str) -> str:
     """Return the table of all findings: codes and levels of the code, with the texts that the page has for them."""
     told = {
@@ -257,12 +266,16 @@ PARTS: dict[str, Callable[..., str]] = {
 }
 
 
+# These keep the texts that the page has for each row.
+REUSED: dict[str, Callable[[str], str]] = {"findings": findings_part, "exit-codes": exit_codes_part}
+
+
 def filled(text: str) -> str:
     """Return a page with its generated parts as they should be."""
 
     def part(match: re.Match[str]) -> str:
         name, *words = match[2].split()
-        text = findings_part(match[3]) if name == "findings" else PARTS[name](*words)
+        text = REUSED[name](match[3]) if name in REUSED else PARTS[name](*words)
         return match[1] + text.lstrip("\n") + match[4]
 
     return PART.sub(part, text)
