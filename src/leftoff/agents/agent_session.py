@@ -171,7 +171,7 @@ def begin(session: AgentSession, *, again: bool = True) -> SessionRun:
 
 
 def _offered(session: AgentSession) -> RunRow | None:
-    """Return the newest run that has something left to do and that nobody works on."""
+    """Return the newest run that has something left to do and that no process works on."""
     project = session.project
     return project.store.read(lambda view: sessions.offered_run(view, session.branch, project.at))
 

@@ -1,4 +1,4 @@
-"""``python -m leftoff.agents.agent_step``: do an agent step, in a process of its own.
+"""``python -m leftoff.agents.agent_step``: do an agent step, in a new process.
 
 It continues where an earlier try stopped. A session that had begun is resumed by its id; if the agent refuses that, a
 new one begins with the brief. If a service says "not now", the next agent takes over, or the step waits as long as the

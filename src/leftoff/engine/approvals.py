@@ -340,8 +340,8 @@ def clear_blocks(
     scrubber: Scrubber | None = None,
     audit: Audit | None = None,
 ) -> tuple[Reported, list[str]]:
-    """Make the blocked steps (or one of them) pending again and clear their errors; the run is blocked no more. Return
-    these steps, too.
+    """Make the blocked steps (or one of them) pending again and clear their errors; the run is blocked no more. Also
+    return these steps.
 
     ``seen``: the version that the person was asked about; what was reported since then stays.
     """

@@ -94,7 +94,7 @@ class AttemptLog(NamedTuple):
     @property
     def elsewhere(self) -> str:
         """The machine that has the log of an attempt that has not ended; empty if that is this one. Another user of
-        this machine has a folder of their own for a shared store."""
+        this machine has another folder for a shared store."""
         process = self.attempt.process
         if self.ended or self.there or process is None or self.path is None:
             return ""

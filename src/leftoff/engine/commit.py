@@ -75,7 +75,7 @@ _UNKNOWN: Any = object()
 
 
 class Seal:
-    """What makes a commit a checkpoint. ``asked``: this one is wanted, whatever a protocol seals."""
+    """What makes a commit a checkpoint. ``asked``: this one is wanted, even if a protocol would not seal it."""
 
     __slots__ = ("aliases", "asked", "note", "step", "trigger")
 

@@ -1,7 +1,7 @@
-"""Going on with a run that nobody drives: from its head, from an older version, from a step, or afresh.
+"""Continue a run that no process drives: from its head, from an older version, from a step, or from the beginning.
 
 Going back never erases: the present is sealed if it was not, and a `rollback` checkpoint follows it. Everything is one
-transaction, in which it is also looked at once more whether somebody else drives the run by now.
+transaction, in which it is also looked at once more whether another process drives the run.
 """
 
 from __future__ import annotations
@@ -230,7 +230,7 @@ def go_on(
 def put_back_open_steps(reader: Reader, changes: ChangeSet, at: int) -> None:
     """Put into a change set that the run is running, and that what was in flight or failed is to be done.
 
-    A turn that an agent's session had not ended was cut off.
+    A turn that an agent's session had not ended was interrupted.
     """
     status = reader.value("run", "status")
     if status is None or status.plain != "running":
@@ -245,7 +245,7 @@ def put_back_open_steps(reader: Reader, changes: ChangeSet, at: int) -> None:
 
 
 def cut_turn(reader: Reader, changes: ChangeSet, at: int) -> None:
-    """Put into a change set that the open turn was cut off: the process that worked on it is gone."""
+    """Record in a change set that the open turn was interrupted: its process has ended."""
     row = reader.view.run_row(reader.run)
     if row is not None and row.card.get(OPEN_TURN):
         AgentTurn(reader, row, changes, at).end(INTERRUPTED, killed=True)
@@ -273,7 +273,7 @@ def continue_run(
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
         reader = Reader(store, tx, row.run, row.run_id)
         put_back_open_steps(reader, changes, at)
-        if row.card.get("program") is not None:  # nobody is at work before it is started again
+        if row.card.get("program") is not None:  # no process works on it before it is started again
             changes.put("run", "status", "paused")
         if session is not None and session != row.session:
             changes.put("run", "session_id", session)
@@ -377,7 +377,7 @@ def go_back(
     guard: Guard = NO_GUARD,
     decided: RunRow | None = None,
 ) -> Version:
-    """`rollback`: the run's records are what they were, and nobody else drives it. Where it is there already,
+    """`rollback`: the run's records are what they were, and no other process drives it. Where it is there already,
     nothing is changed. ``decided``: the run as it was when that was agreed to."""
 
     def nothing(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:

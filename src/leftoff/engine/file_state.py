@@ -37,7 +37,7 @@ class Unreadable(StoreUnavailable):
 
 
 class FileState(NamedTuple):
-    """What is, was or shall be at a path: of a file its hash, size and permissions, of a link its target."""
+    """What is, was or will be at a path: of a file its hash, size and permissions, of a link its target."""
 
     kind: str
     hash: str | None = None
@@ -139,7 +139,7 @@ def compare_files(
     """Return what became of files, by path: ``same``, ``changed`` or ``gone``.
 
     ``entries``: the records about them. A file that is known to be unchanged is not read, unless ``deep``. ``modes``:
-    other permissions are a change, too.
+    other permissions also count as a change.
     """
     out: dict[str, str] = {}
     start, read = project.rstrip("/") + "/", os.stat

@@ -38,7 +38,7 @@ MOST_LINES = 400
 
 
 def blob_hash(tagged: object) -> bytes:
-    """Return the bytes of a hash as records write it; empty if it is none."""
+    """Return the bytes of a hash as records write it; empty if it is not one."""
     algorithm, _, digits = str(tagged).partition(":")
     try:
         return bytes.fromhex(digits) if algorithm == "sha256" else b""
@@ -204,7 +204,7 @@ class FileSide(NamedTuple):
         if self.now and not os.path.isabs(path):  # files outside the project are not looked at
             try:
                 return present(self.project, path, about)
-            except UnsafePath:  # behind a link by now
+            except UnsafePath:  # reached through a link now
                 return FileState(OTHER)
         return recorded(about) if about is not None else NOTHING_THERE
 
@@ -260,7 +260,7 @@ def unified(old: str, new: str, before: str, after: str) -> str:
 
 
 def recorded_text(store: SqlStore, about: Mapping[str, Any]) -> str | None:
-    """Return what a file held by its record; ``None`` if that is no text, too long or not kept."""
+    """Return what a file held by its record; ``None`` if that is not text, too long or not kept."""
     content = recorded(about)
     if content.kind == LINK:
         return f"-> {content.target}"
@@ -271,7 +271,7 @@ def recorded_text(store: SqlStore, about: Mapping[str, Any]) -> str | None:
 
 
 def _present_text(project: str, path: str, content: FileState) -> str | None:
-    """Return what a file holds now; ``None`` if that is no text, or too long."""
+    """Return what a file holds now; ``None`` if that is not text, or too long."""
     if content.kind == LINK:
         return f"-> {content.target}"
     if content.kind == OTHER or content.size > MOST_BYTES:
@@ -292,7 +292,7 @@ def present_diff(project: str, path: str, old: str | None, what: str) -> str | N
 
 
 def as_text(data: bytes) -> str | None:
-    """Return bytes as text; ``None`` if they are none."""
+    """Return bytes as text; ``None`` if they are not UTF-8."""
     try:
         return None if b"\0" in data else data.decode()
     except UnicodeDecodeError:

@@ -1,7 +1,7 @@
 """Findings: what a check reports about the world, their codes and levels, and what several of them mean together.
 
-The worst level is the verdict: ``resume`` continues, ``warn`` continues and says so, ``ask`` needs a person, ``refuse``
-cannot continue.
+The worst level is the verdict: ``resume`` continues, ``warn`` continues and prints why, ``ask`` needs a person,
+``refuse`` cannot continue.
 """
 
 from __future__ import annotations

@@ -123,7 +123,7 @@ def copied_records(
 
     found = store.read(read)
     for number, (collection, key, stored, facts) in enumerate(found):
-        if len(stored) > VALUE_MAX:  # a large step that was running has a blob of its own
+        if len(stored) > VALUE_MAX:  # a large step that was running has its own blob
             blobs.append(store.save_blob([stored]))
             found[number] = (collection, key, blob_stored(blobs[-1].hash), facts)
     return found

@@ -33,8 +33,8 @@ _PLACES = (
     "GIT_PREFIX",
     "GIT_COMMON_DIR",
 )
-# A folder of a clone may look like a repository of its own, with a configuration that names commands. Git before 2.38
-# has no option against that, so `_is_disguised` looks, too.
+# A folder of a clone may look like a repository, with a configuration that names commands. Git before 2.38
+# has no option against that, so `_is_disguised` also looks.
 _SAFE = ("-c", "core.fsmonitor=false", "-c", "safe.bareRepository=explicit")
 _NO_FILE, _LINK, _MODULE = "000000", "120000", "160000"  # modes
 _AT_ONCE = 200  # paths in one call
@@ -118,7 +118,7 @@ def git_branch(project: str) -> str | None:
 
 
 def git_head(project: str) -> str | None:
-    """Return the commit that is checked out; ``None`` if that cannot be told."""
+    """Return the commit that is checked out; ``None`` if that is unknown."""
     git = _nearest(project)
     head = _first_line(os.path.join(git, "HEAD")) if git else ""
     if head.startswith("ref: "):

@@ -1,7 +1,7 @@
 """A run's history: its checkpoints and forks, what differs between two versions, and when which step was tried.
 
-The numbers of versions only grow, also after a rollback: its checkpoint follows the one that it equals, and those in
-between end a line of their own.
+The numbers of versions only grow, also after a rollback: its checkpoint follows the one that it equals, and those
+in between end their own line.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def checkpoints(store: SqlStore, target: Target) -> list[Version]:
 
 
 def refused(store: SqlStore, target: Target, versions: list[Version]) -> set[int]:
-    """Return the versions that say they cannot be resumed. Only a protocol's document says so."""
+    """Return the versions that say they cannot be resumed. Only a protocol's document records it."""
     row = target.row
 
     def work(view: View) -> set[int]:
@@ -57,7 +57,7 @@ def latest_checkpoint(store: SqlStore, target: Target) -> dict[str, Any] | None:
 
 
 def nearest_seq(seqs: list[int], seq: int) -> int | None:
-    """Return the newest of these that is not newer than ``seq``: itself, unless it is no checkpoint or was pruned."""
+    """Return the newest of these that is not newer than ``seq``: itself, if it is a checkpoint and still there."""
     at = bisect_right(seqs, seq)
     return seqs[at - 1] if at else None
 

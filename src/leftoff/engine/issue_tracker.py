@@ -89,7 +89,7 @@ def _filled(command: str, words: dict[str, str]) -> str:
     """Replace each `{NAME}` of a command by its word.
 
     Issues and labels may come from anywhere. Raise ``Offline`` if the command would take the word for an option, or if
-    the shell would take it for more than a word and cannot be told better because the command has quotes of its own.
+    the shell would take it for more than a word and quoting cannot prevent that because the command has quotes itself.
     """
     from shlex import quote
 

@@ -64,9 +64,9 @@ _SHOWN = 3
 class CheckProvider:
     """The checks of a layer above the engine, and what it knows of the run's steps. The last one knows best."""
 
-    #: checks of the run as it is, whatever the user asks for
+    #: checks of the run as it is, for every request
     checks: Sequence[Check] = ()
-    #: codes that are no problem in this run
+    #: codes that are not a problem in this run
     dismisses: Collection[str] = ()
     #: why the run could not be executed
     problem: LeftoffError | None = None
@@ -97,7 +97,7 @@ class CheckProvider:
 class Verdict:
     """The findings about a run at one version (`seq`, `digest`), what they allow, and what resuming would do.
 
-    ``over``: what to say if nothing is left to do. Its findings stop nobody then, unless the run is damaged.
+    ``over``: what to say if nothing is left to do. Its findings then stop no resume, unless the run is damaged.
     """
 
     def __init__(

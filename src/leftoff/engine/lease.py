@@ -40,12 +40,12 @@ def state(lease: Lease | None, now: int) -> str:
 
 
 def idle(row: RunRow, lease: Lease | None, now: int) -> int:
-    """For how many milliseconds there was no sign of life. A time far ahead was told by a wrong clock."""
+    """For how many milliseconds there was no sign of life. A time far ahead comes from a wrong clock."""
     return lease.idle(now, row.updated_at) if lease is not None else abs(now - row.updated_at)
 
 
 def held(run_id: str, lease: Lease, now: int) -> LeaseHeld:
-    """The error for a run that somebody else drives."""
+    """Return the error for a run that another process drives."""
     return LeaseHeld(f"Run {run_id} is driven by {describe(lease)}.", hint=unseen(lease, now))
 
 
@@ -63,7 +63,7 @@ def unseen(lease: Lease, now: int) -> str:
 def take(
     tx: Tx, run: int, run_id: str, driver: tuple[Process, str], now: int, *, take_over: bool = False
 ) -> int:
-    """Become the driver, a process and what it is called; the epoch that fences off whoever drove before. Call it
+    """Become the driver; return the epoch, which fences off the previous driver. Call it
     inside a transaction."""
     process, who = driver
     lease = need_free(tx, run, run_id, process, now, take_over=take_over)
@@ -107,10 +107,10 @@ def take_session(tx: Tx, run: int, run_id: str, now: int, holder: Holder) -> int
 
 
 def refuse_driven(view: View, run: int, run_id: str, now: int, session: str | None) -> Lease | None:
-    """Raise where somebody else drives the run: a live process, or the session of another agent.
+    """Raise if another driver has the run: a live process, or the session of another agent.
 
-    The lease that stands in nobody's way is returned. A session that only time can tell of stands in the way of other
-    sessions, not of a caller who names none: most often that is the agent itself, in its shell.
+    Return the lease if it is free. A session that only time can judge blocks other sessions, but
+    not a caller without a session: most often that is the agent itself, in its shell.
     """
     lease = view.lease(run)
     if lease is None or not lease.held:
@@ -121,7 +121,7 @@ def refuse_driven(view: View, run: int, run_id: str, now: int, session: str | No
 
 
 def stands_in_the_way(lease: Lease, now: int, session: str | None) -> bool:
-    """Whether whoever holds a lease is at work, and is somebody else."""
+    """Whether the holder of a lease is alive, and is another one."""
     if lease.kind == "session":
         if session and lease.session == session:
             return False
@@ -131,13 +131,13 @@ def stands_in_the_way(lease: Lease, now: int, session: str | None) -> bool:
 
 
 def release(tx: Tx, run: int, lease: Lease | None) -> None:
-    """Nobody drives the run any more; whoever did, and was only not to be seen, is fenced off."""
+    """End the lease. A driver that was only out of sight is fenced off."""
     if lease is not None:
         tx.put_lease(run, lease.epoch + 1)
 
 
 def let_go(tx: Tx, run: int, lease: Lease | None, session: str | None) -> None:
-    """Whoever drove the run and is gone does so no more; a session that is our own, or may be, goes on."""
+    """End the lease of a driver that has died. The caller's own session, or one that may be, keeps it."""
     if lease is not None and not (lease.kind == "session" and session in (None, lease.session)):
         release(tx, run, lease)
 
@@ -150,7 +150,7 @@ def sign_of_life(tx: Tx, run: int, now: int) -> None:
 
 
 def free(tx: Tx, run: int, epoch: int) -> None:
-    """Stop driving; nothing where somebody else drives by now."""
+    """Stop driving. Do nothing if another driver has the run."""
     lease = tx.lease(run)
     if lease is not None and lease.held and lease.epoch == epoch:
         tx.put_lease(run, epoch)

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 FOLDER = ".leftoff"
 STORES = "stores"  # in the user's own folder: facts of this machine about stores on servers
-_told: set[tuple[str, str]] = set()  # what was said of settings that are not used
+_told: set[tuple[str, str]] = set()  # notices about settings that are not used
 
 
 def say_on_stderr(text: str) -> None:
@@ -55,7 +55,7 @@ def say_on_stderr(text: str) -> None:
 def find_project(start: str | None = None, given: str | None = None) -> str:
     """Return the folder of the project: as given, as LEFTOFF_PROJECT says, else the nearest folder upward that has a
     store, settings or a `.git`, else the current folder. A git root ends the search: a repository inside another
-    project and a linked worktree are projects of their own."""
+    project and a linked worktree are separate projects."""
     chosen = given or CALLER.project
     if chosen:
         if not os.path.isdir(chosen):
@@ -80,8 +80,8 @@ def in_git(folder: str) -> bool:
 
 
 def home_of(card: dict[str, Any], project: str, folder: str) -> str:
-    """Return where a run's files are: the linked work tree that it remembers; else the main one, seen from a linked
-    one that has no store of its own. ``folder``: the store's. If the work tree is gone, the files are here."""
+    """Return where a run's files are: the linked work tree that it remembers; else the main one, seen from a
+    linked one without a store. ``folder``: the store's. If the work tree is gone, the files are here."""
     own, main = card.get("worktree"), main_worktree(project)
     if isinstance(own, str):  # a run that came from elsewhere may name any folder as its own
         theirs = main_worktree(own) if os.path.isdir(own) else ""

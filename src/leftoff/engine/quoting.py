@@ -18,7 +18,7 @@ LINE = 300  # characters of one fact
 FROM = "from"  # in the name of a fact about a run: the bundle that brought it
 _WORD, _IN_WORDS = 100, "._-:+@#/~[]"  # how long a name without marks is, and which signs it may contain
 _MARKS = str.maketrans("“”", '""')
-# Letters and marks that are invisible: blank ones, and selectors of variants, which can carry a text of their own.
+# Letters and marks that are invisible: blank ones, and selectors of variants, which can carry hidden text.
 _BLANK = (0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x3164, 0xFFA0)
 _SELECTORS = (*range(0x180B, 0x1810), *range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0))
 _UNSEEN = dict.fromkeys((*_BLANK, *_SELECTORS))

@@ -95,7 +95,7 @@ Paths = Collection[str] | None
 
 @dataclass
 class PlanEntry:
-    """One path: what is done with it and why, what is there, what shall be there, and where that comes from."""
+    """One path: what is done with it and why, what is there, what will be there, and where that comes from."""
 
     path: str
     action: str
@@ -117,7 +117,7 @@ class PlanEntry:
 class RestorePlan:
     """The entries of one rollback or restore, by path; paths that need nothing are not among them.
 
-    ``only``: these paths, whatever else differs. ``outputs``: for these files the records of their steps count, also if
+    ``only``: these paths, even if others differ. ``outputs``: for these files the records of their steps count, also if
     a later record says that they were changed or deleted.
     """
 
@@ -260,7 +260,7 @@ class RestorePlan:
         unsaid = {path for path in paths if path not in self.then}
         bases = self._based(self.commit, unsaid)
         ignored: set[str] = set()
-        if self.repo is not None and bases is not None:  # git refuses paths behind a link
+        if self.repo is not None and bases is not None:  # git refuses paths that lead through a link
             asked = [path for path in unsaid - bases.keys() if not is_behind_link(self.project, path)]
             ignored = self.repo.ignored(asked)
         for path in paths:
@@ -311,7 +311,7 @@ class RestorePlan:
     def _entry(self, path: str, entry: PlanEntry | None, gone: set[str]) -> PlanEntry | None:
         """Compare what is wanted with what is there; ``None`` if nothing is to be done."""
         wanted = entry is not None and entry.want.kind != ABSENT
-        # Nothing of ours is below a file or a link that is deleted first, or below one that has a folder's place.
+        # Nothing of leftoff is below a file or a link that is deleted first, or below one that has a folder's place.
         obstacle = _obstacle(self.project, path)
         if obstacle in gone or (not wanted and obstacle in {*self.then, *self.newest}):
             now = NOTHING_THERE
@@ -452,7 +452,7 @@ class Restorer:
 
     def _restore(self, paths: list[str] | None, agree: Agree) -> RestoreOutcome:
         """If another process commits to the run meanwhile, this raises ``Moved`` and is called again: what the user
-        agreed to was about another state. Files that are in their place by then need nothing more."""
+        agreed to was about another state. Files that are in their place need nothing more."""
         with _restore_lock(self.store):
             row = self.store.read(self._free)
             own = {"run_id": row.run_id, "seq": self.target.seq, "paths": paths}
@@ -503,7 +503,7 @@ class Restorer:
         return row
 
     def _tracker(self, known: dict[str, Any] | None = None) -> FileTracker:
-        """Return a tracker without limits: whatever is overwritten is saved."""
+        """Return a tracker without limits: everything that is overwritten is saved."""
         return FileTracker(Workspace(self.store, self.project, self.redactor, None, self.now()), known)
 
     def _before(self, row: RunRow, plan: RestorePlan) -> Found:

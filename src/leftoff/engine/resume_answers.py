@@ -1,7 +1,7 @@
 """Answers to a verdict. A refusal ends it, a question is asked once, a warning is only reported.
 
-The rules are here, and are the same for every face. An `Answerer` is who answers: a person at a terminal, or nobody, if
-only what was accepted beforehand counts. The face judges, takes the answers, then applies both. Nothing is changed
+The rules are here, and are the same for every face. An `Answerer` answers: a person at a terminal, or only the answers
+that were given beforehand. The face judges, takes the answers, then applies both. Nothing is changed
 before that.
 """
 
@@ -42,7 +42,7 @@ DONE = ("completed", "skipped")
 
 
 class ResumeRequest(NamedTuple):
-    """How a run shall continue. Every face asks in this shape.
+    """How a run is to continue. Every face asks in this shape.
 
     ``target``: the run, and the version to go back to if that is an older one. ``from_step``: this step and every later
     one run again. ``only``: nothing but these steps runs, finished ones again (``None``: all that is left); ``failed``:
@@ -184,13 +184,13 @@ _OF_ISSUE = ("issue.labels", "issue.body", "issue.closed")
 
 
 class Answerer:
-    """Who answers. This one is nobody: only what was accepted beforehand counts."""
+    """Who answers. This one uses only the answers that were given beforehand."""
 
     #: whether a person can be asked
     present = False
 
     def tell(self, findings: list[Finding], verdict: Verdict) -> None:
-        """Report warnings, or what stands in the way."""
+        """Report warnings, or the obstacles."""
 
     def say(self, text: str) -> None:
         """Say what came of an answer."""
@@ -226,7 +226,7 @@ class Answers:
         self.approved: dict[str, str] = {}  # phases of a protocol, and what was chosen
         self.fresh = False  # start fresh instead
         self.greeted: tuple[int, bytes] | None = None  # the version that the protocol's greeting was about
-        self.asked: set[tuple[Any, ...]] = set()  # findings that asked, whoever answered
+        self.asked: set[tuple[Any, ...]] = set()  # findings that asked, with any answer
         self.carried: set[tuple[Any, ...]] = set()  # findings whose answers were carried out
         self._known: set[tuple[Any, ...]] = set()  # findings that were answered or told
         self._moves = 0
@@ -273,7 +273,7 @@ class Answers:
 
 
 def take_answers(verdict: Verdict, answers: Answers, answerer: Answerer, quiet: Collection[str] = ()) -> bool:
-    """Ask what must be asked. Return False if the run does not continue, which was said then.
+    """Ask what must be asked. Return False if the run does not continue, and print why.
 
     ``quiet``: codes that the driver reports.
     """

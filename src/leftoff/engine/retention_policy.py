@@ -134,7 +134,7 @@ def _age(value: Any, name: str) -> int | None:
 
 
 def age_ms(value: Any) -> int | None:
-    """Return the milliseconds that an age such as "7d" stands for; ``None`` if it is none."""
+    """Return the milliseconds that an age such as "7d" stands for; ``None`` if it is not an age."""
     seconds = amount(value, SECOND_UNITS) if str(value).strip()[-1:].isalpha() else -1
     return int(seconds * 1000) if seconds >= 0 else None
 

@@ -270,7 +270,7 @@ class World:
         return None, ()
 
     def in_flight(self) -> bool:
-        """Return whether a step was running when the last driver ended. One that was told to stop is put back."""
+        """Return whether a step was running when the last driver ended. One that was asked to stop is put back."""
         return any(
             step.get("status") == "running" or (step.get("status") == "pending" and "interrupted_at" in step)
             for step in self.steps.open.values()
@@ -358,7 +358,7 @@ def _message_of(error: Any) -> Any:
 
 
 def times(world: World) -> Iterator[Finding]:
-    """Find clocks that went wrong: recorded times lie in the past, and ends after beginnings."""
+    """Find clocks that went wrong: recorded times are in the past, and ends after beginnings."""
     latest = world.now + SLACK_MS
     known = {name: millis(world.facts.get(name)) for name in ("created_at", "updated_at", "last_activity")}
     future = [f"{name} ({iso(when)})" for name, when in known.items() if when is not None and when > latest]

@@ -277,7 +277,7 @@ class Reader:
             try:
                 return Value(decode(record.stored[1:]), [], record.seq)
             except ValueError:
-                pass  # the error says below where it is
+                pass  # the error names the place below
         where = f"{record.collection}/{record.key} of run {self.run_id}"
         newest = record.seq
         try:
@@ -301,7 +301,7 @@ class Reader:
 def read_collection(
     store: SqlStore, run: int, run_id: str, collection: str, seq: int | None = None
 ) -> dict[str, Value]:
-    """Read one collection of a run in a snapshot of its own."""
+    """Read one collection of a run in its own snapshot."""
     return store.read(lambda view: Reader(store, view, run, run_id, seq).values(collection))
 
 

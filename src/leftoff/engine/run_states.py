@@ -122,7 +122,7 @@ def due_trash(store: SqlStore, now: int, age: int | None) -> list[Trashed]:
 
 
 def remove_for_good(store: SqlStore, each: Trashed) -> int:
-    """Remove a run for good. Return the bytes given back. Raise ``Conflict`` if it was brought back meanwhile."""
+    """Remove a run for good. Return the bytes given back. Raise ``Conflict`` if it was brought back in the meantime."""
 
     def allowed(view: View) -> None:
         if not any(there.row.run == each.row.run and there.n == each.n for there in view.trashed()):
@@ -141,7 +141,7 @@ def removal_size(store: SqlStore, rows: Iterable[RunRow]) -> int:
 
 def tidy_store(project: Project) -> None:
     """Remove what is due: blobs after their grace period; once a day old logs, and what was in the trash for too long.
-    Old runs move to the trash, unless the project follows a protocol, which has rules of its own. A failure waits until
+    Old runs move to the trash, unless the project follows a protocol, which has its own rules. A failure waits until
     tomorrow."""
     store, now, stamp = project.store, project.now, os.path.join(project.store_folder, SWEPT)
     settings = project.settings
@@ -270,7 +270,7 @@ _PLACES = {"store.db": "database", "blobs": "blobs", ATTEMPTS: "logs", "trash": 
 def store_sizes(store: SqlStore) -> dict[str, int]:
     """Return the bytes that each part of a store takes on disk: what they add up to, then the parts.
 
-    ``removed``: files that are deleted within the hour. Runs in the trash are in the other parts, too.
+    ``removed``: files that are deleted within the hour. The other parts also contain runs in the trash.
     """
     sizes = dict.fromkeys(("database", "wal", "blobs", "logs", "removed", "other"), 0)
     if store.shared:
@@ -317,7 +317,7 @@ def drop_checkpoints(store: SqlStore, run_id: str, drop: Iterable[str]) -> int:
 
 
 def sweep_store(store: SqlStore, *, thorough: bool = True, at_once: bool = False) -> int:
-    """Drop what crashes left, and what was removed once its grace period is over. Return the bytes given back. See
+    """Drop what crashes left, and removed files after their grace period. Return the bytes given back. See
     ``Store.sweep``."""
     if not store.exists():
         return 0
@@ -328,7 +328,7 @@ def sweep_store(store: SqlStore, *, thorough: bool = True, at_once: bool = False
     for name in os.listdir(folder) if os.path.isdir(folder) else []:
         path = os.path.join(folder, name)
         inside = os.listdir(path) if os.path.isdir(path) else [""]
-        # Others may use the store's folder, too: a folder with anything else in it stays.
+        # Others may also use the store's folder: a folder with anything else in it stays.
         if all(each == PYTHON_LOGS or (len(each) == _TOKEN and not set(each) - _HEX) for each in inside):
             names.append(name)
     gone = store.read(lambda view: [name for name in names if view.find_run(name, hidden=True) is None])

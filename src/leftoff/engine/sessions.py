@@ -1,7 +1,7 @@
 """Sessions of agents, and the runs they work on.
 
 A session is bound to a run by the run's `session_id`, and drives it under a lease that names the agent's process. While
-that lives, no other session sees the run. A session gets a run of its own, of the workflow ``session``, with the first
+that lives, no other session sees the run. A session gets its own run, of the workflow ``session``, with the first
 event that is work.
 """
 
@@ -33,7 +33,7 @@ _MOST = 200  # unfinished runs that are read for one to offer
 
 
 class Who(NamedTuple):
-    """An agent at work: its session, its name, and its process if that is known.
+    """An active agent: its session, its name, and its process if that is known.
 
     ``run``: the run that it was started for. ``event``: the name of its hook event in the spool, which is unique.
     """
@@ -77,7 +77,7 @@ def told_run(view: View, who: Who) -> RunRow | None:
 
 
 def offered_run(view: View, branch: str, now: int) -> RunRow | None:
-    """Return the newest unfinished run of a branch that has something left to do and that nobody works on."""
+    """Return the newest unfinished run of a branch that has something left to do and that no process works on."""
     rows = view.list_runs({"branch": branch, "status": UNFINISHED}, _MOST)
     return next((row for row in rows if _is_free(view, row, now)), None)
 
@@ -128,7 +128,7 @@ def take_run(
     project: Project, who: Who, *, offered: RunRow | None = None, again: bool = False
 ) -> RunRow | None:
     """Give a session its run, running and driven by it. ``offered``: a free run, as it was judged. It becomes the
-    session's if it has not moved. ``again``: the session has a new process, so that its open turn was cut off."""
+    session's if it has not moved. ``again``: the session has a new process, so its open turn was interrupted."""
     store, at = project.store, project.at
 
     def work(tx: Tx) -> RunRow | None:
@@ -200,7 +200,7 @@ def session_opening(who: Who, branch: str, title: str | None, facts: dict[str, A
 
 
 def end_session(project: Project, who: Who, why: str, last: Make, blobs: list[BlobRow]) -> None:
-    """End a session: its runs are completed if nothing is open, else paused, and nobody drives them. ``last``: puts
+    """End a session: its runs are completed if nothing is open, else paused, and their leases end. ``last``: puts
     what is still to be recorded into the change set of the run that it works on."""
     store, at, scrubber = project.store, project.at, project.redactor
     if not (store.exists() and store.read(lambda view: bound_run(view, who))):

@@ -1,4 +1,4 @@
-"""What a process works with: who calls, as its environment says; a project's settings; and what the user trusts.
+"""The environment of a process: its caller, from `LEFTOFF_*` variables; a project's settings; and what the user trusts.
 
 A step's process, an agent's shell and a program started by either get the session, the run, the step and the secrets as
 variables. Every face reads them here (``Caller``), so that all mean the same. The settings are those of
@@ -58,7 +58,7 @@ class Caller:
 
     ``named``: the run that it names. ``branch``: the branch of runs that it means. ``session``: the agent's session,
     if that is known without a variable. ``agent``: the agent's process, if the session is known by that. ``person``:
-    whether a person may be behind it; a model with tools is none. ``pick``: how a person at a terminal chooses one of
+    whether the caller may be a person; a model with tools is not. ``pick``: how a person at a terminal chooses one of
     several. ``via``: the face, which is recorded with decisions.
     """
 
@@ -130,7 +130,7 @@ class Caller:
 
     @property
     def first_session(self) -> str | None:
-        """The session that an agent's program had when it started a server of ours. It may have another by now."""
+        """The session that an agent's program had when it started a server of leftoff. It may have another by now."""
         return self.variable("CLAUDE_CODE_SESSION_ID") if self.agent is not None else None
 
     @property
@@ -274,7 +274,7 @@ class IssueSettings(NamedTuple):
 
 
 class SuperviseSettings(NamedTuple):
-    """What a supervisor does: who is told of changes (a command, a URL), how many seconds it waits between two looks,
+    """A supervisor: what is notified of changes (a command, a URL), how many seconds it waits between two looks,
     and whether, how often and after how many seconds it resumes a dead run."""
 
     command: str | None = None
@@ -298,7 +298,7 @@ class TrustItem(NamedTuple):
 
 
 class Settings:
-    """What a project has set, and the defaults for the rest. ``untrusted``: what the file says and nobody trusted."""
+    """The settings of a project, with defaults. ``untrusted``: settings of the file that are not trusted."""
 
     def __init__(
         self,
@@ -791,7 +791,7 @@ def remembered() -> list[Remembered]:
 
 
 def _remembered(path: str) -> Remembered:
-    """Read a file of ours. One whose content does not match its name says nothing."""
+    """Read a file of leftoff. One whose content does not match its name says nothing."""
     import json
 
     try:

@@ -103,7 +103,7 @@ def skip(record: Record, now: str) -> Record:
 
 
 def fail(record: Record, now: str, error: Record | None = None) -> Record:
-    """Set a step failed. A step that contains others fails with them, and has no error of its own."""
+    """Set a step failed. A step that contains others fails with them, and has no separate error."""
     out = {**_without(record, _ON_THE_WAY), "status": "failed", "completed_at": now}
     return out if error is None else {**out, "error": error}
 
@@ -119,7 +119,7 @@ def wait(record: Record, now: str) -> Record:
 
 
 def put_back(record: Record, interrupted_at: str | None = None) -> Record:
-    """Set a step pending for the next driver, and keep how its last try ended. That may have been cut off."""
+    """Set a step pending for the next driver, and keep how its last try ended. It may have been interrupted."""
     out = {**_without(record, _OVER_AND_DUE), "status": "pending"}
     return out if interrupted_at is None else {**out, "interrupted_at": interrupted_at}
 
@@ -142,7 +142,7 @@ def redo(record: Record) -> Record:
 def put_over(record: Record, value: Record) -> Record:
     """Return the record that a user gives: the step keeps its status and its place, unless that says otherwise.
 
-    What a person decides stays theirs; only the runner says what a later run may reuse.
+    A person's decision stays; only the runner says what a later run may reuse.
     """
     said = _without(value, ("cache",))
     out = {"status": record.get("status", "pending"), "order": record.get("order"), **said}
@@ -362,7 +362,7 @@ def steps_in(store: SqlStore, view: View, row: RunRow, changes: ChangeSet, at: i
 
 
 class StepReport:
-    """What is said of one step. ``decided``: by a person; an approval takes no other report."""
+    """The changes of one step. ``decided``: by a person; an approval takes no other report."""
 
     title: str | None = None
     total: int | None = None
@@ -540,7 +540,7 @@ def put_note(tx: Tx, row: RunRow, changes: ChangeSet, note: dict[str, Any], at: 
 
 
 def note_record(text: str, at: int, step: str | None = None, resume: bool = False) -> dict[str, Any]:
-    """What is recorded of a note; one without a word is none. ``resume``: to be read first by whoever goes on."""
+    """Return the record of a note. An empty note is refused. ``resume``: to be read first by the next agent."""
     if not text.strip():
         raise Invalid("A note cannot be empty.", hint="Say what to remember.")
     about = {"text": text, "at": iso(at), "step": step, "resume": resume or None}

@@ -85,7 +85,7 @@ class Captured(NamedTuple):
     blob: BlobRow | None = None
 
     def put(self, changes: ChangeSet, collection: str = "artifact") -> None:
-        """Add the record to a change set, whose commit must have the blob's row, too."""
+        """Add the record to a change set, whose commit must also have the blob's row."""
         if self.blob is None:
             changes.put(collection, self.key, self.about)
         else:
@@ -305,7 +305,7 @@ class Found(NamedTuple):
         return [got.blob for got in self.captured if got.blob is not None]
 
     def put(self, changes: ChangeSet, seq: int) -> None:
-        """Add them to the change set of the commit that makes version ``seq``, which must add the blobs, too."""
+        """Add them to the change set of the commit that makes version ``seq``, which must also add the blobs."""
         for path in self.dropped:
             changes.delete("file", path)
         for got in self.captured:
@@ -324,7 +324,7 @@ class Found(NamedTuple):
 
 
 def still_complete(reader: Reader, changes: ChangeSet, seq: int) -> None:
-    """Mark version ``seq`` as complete, too: no file changed since all dirty ones were captured."""
+    """Mark version ``seq`` as complete, as well: no file changed since all dirty ones were captured."""
     mark = reader.value("context", MARK)
     if mark is not None and isinstance(mark.plain, dict):
         changes.put("context", MARK, {**mark.plain, "seq": seq})
@@ -483,7 +483,7 @@ def look_around(project: Project, row: RunRow, *, dirty: bool = False, issue: bo
 def edited_paths(folder: str, paths: list[str]) -> list[str]:
     """Return those of the paths that are the project's own, and not the store's, as records name them.
 
-    A tool that writes to a link writes to its target, so that is one of them, too.
+    A tool that writes to a link writes to its target, so that is one of them.
     """
     top, found = os.path.realpath(folder), []
     for path in paths:

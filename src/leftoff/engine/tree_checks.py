@@ -31,7 +31,7 @@ GIT_S = 20.0
 
 
 def outputs(world: World) -> Iterator[Finding]:
-    """Find outputs that are gone, or changed. What the run itself changed is only a warning."""
+    """Find outputs that are gone, or changed. A change by the run itself is only a warning."""
     missing, changed = _look_at_outputs(world)
     known = newest_by_path(world.artifacts.values()) if missing else {}
     for step, path in missing:
@@ -131,7 +131,7 @@ def _not_as_recorded(world: World, rows: Iterable[Row]) -> list[str]:
             facts = st.st_mtime_ns, st.st_ctime_ns, st.st_ino, st.st_size
             if b'"seen":[%d,%d,%d],"size":%d' % facts in stored:
                 continue
-        except (OSError, ValueError):  # whatever it is, it is not as recorded
+        except (OSError, ValueError):  # of any kind, it is not as recorded
             pass
         out.append(path)
     return out
@@ -198,9 +198,9 @@ def _own_doing(world: World, paths: list[str]) -> str:
         return ""
     lease, beat = world.lease, 0
     if lease is not None and not (lease.who == ELSEWHERE and lease.beat == lease.since):
-        beat = lease.beat or 0  # else the run arrived here, which is no sign of life
-    # The clock that stamps files may be late. A runner's own checkpoint follows close behind what its steps did. An
-    # agent that reports has its files looked at again, so a change right after its report is somebody else's.
+        beat = lease.beat or 0  # else the run arrived here, which is not a sign of life
+    # The clock that stamps files may be late. A runner's own checkpoint follows closely after its steps. An
+    # agent that reports has its files looked at again, so a change right after its report has another cause.
     late = 0 if DEFINITION in world.context else TICK_NS
     last = max(_last_work(world), beat) * 1_000_000 - late
     for path in paths:
@@ -214,7 +214,7 @@ def _own_doing(world: World, paths: list[str]) -> str:
 
 def _last_work(world: World) -> int:
     """Return when the run last worked: for a run of a workflow file that rests, when it came to rest. An approval or a
-    note since then was no work of its steps."""
+    note since then was not work of its steps."""
     at, row = world.version.at, world.row
     if DEFINITION not in world.context or world.facts.get("status") == "running":
         return at

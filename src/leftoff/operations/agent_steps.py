@@ -46,7 +46,7 @@ class AgentStep:
         return dict(found) if isinstance(found, dict) else {}
 
     def failure(self, known: dict[str, Any]) -> str:
-        """Return why that try failed; empty if it did not fail, or was killed before it could say so."""
+        """Return why that try failed; empty if it did not fail, or was killed before it could report that."""
         error = self._record("step").get("last_error")
         if not isinstance(error, dict):  # it was left as failed, and resumed
             error = self._record("error")
@@ -108,7 +108,7 @@ class AgentStep:
         report(store, self._find, make, Terms(now, self.guard), scrubber=self.project.redactor)
 
     def beat(self) -> None:
-        """Give a sign of life. An error is no reason to stop working."""
+        """Give a sign of life. After an error it continues to work."""
         try:
             beat(self.project.store, self._find, self.project.now, self.guard)
         except LeftoffError:

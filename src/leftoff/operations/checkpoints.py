@@ -87,7 +87,7 @@ def _document(project: Project, found: Target, whole: Collection[str] | None) ->
 def brief_of(project: Project, found: Target, room: int | None = None, seconds: float = 10.0) -> str:
     """Return what an agent must know that has never seen the work, in at most ``room`` characters.
 
-    ``seconds``: how long git may take to find what a turn that was cut off has changed.
+    ``seconds``: how long git may take to find the changes of an interrupted turn.
     """
     source = project.store.read(lambda view: source_of(view, found.row))
     about = _document(project, found, WHOLE)

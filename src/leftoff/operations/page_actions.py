@@ -167,7 +167,7 @@ class Preview(NamedTuple):
     """What an action would do: sentences (``says``) and single things such as files (``lines``).
 
     ``findings``: those of a verdict that need an answer first. ``options``: the choices. ``plan``: identifies all of
-    this; the user who agrees sends it back, and is asked again if it has changed by then.
+    this; the user who agrees sends it back, and is asked again if it has changed.
     """
 
     run_id: str
@@ -511,7 +511,7 @@ def _request(order: ActionOrder) -> ResumeRequest:
 
 
 def _drive_apart(project: Project, caller: Caller, row: RunRow, said: Given) -> None:
-    """Continue a workflow's run in a process of its own. Return when that process drives the run."""
+    """Continue a workflow's run in a new process. Return when that process drives the run."""
     words = ["--yes"] if said.get("yes") else []
     words += [f"--from-step={said['from_step']}"] if "from_step" in said else []
     words += [f"--accept={code}" for code in said.get("accept", ())]

@@ -112,7 +112,7 @@ def find(project: Project, caller: Caller, ref: str | None, checkpoint: str | No
 
 
 def to_go_back_to(project: Project, caller: Caller, ref: str | None, checkpoint: str | None) -> list[History]:
-    """The checkpoints of the run that is meant; where none is named, of every unfinished one of the branch."""
+    """The checkpoints of the run that is meant; without a name, of every unfinished one of the branch."""
     from leftoff.operations.checkpoints import History
 
     named = ref is not None or checkpoint or caller.named or caller.run or caller.session
@@ -139,7 +139,7 @@ def unmet_criteria(project: Project, row: RunRow) -> tuple[list[str], list[str]]
 
 def subtask_for(project: Project, row: RunRow, name: str) -> tuple[str, dict[str, Any]]:
     """The step that a word means; of a criterion that a completed run does not meet, the one that could meet it: a
-    subtask of that name, where none is known, which is to be added when the run goes on."""
+    subtask of that name, if none is known, which is added when the run continues."""
     if row.status != "completed" or definition_of(project.store, row) is not None:
         return name, {}
     if name in read_collection(project.store, row.run, row.run_id, "step"):
@@ -380,13 +380,13 @@ def _approve(project: Project, target: Target, approved: dict[str, str], protoco
 
 def _greet(project: Project, protocol: Protocol, target: Target) -> tuple[State, RunRow]:
     """Settle what an output settles, and print the protocol's greeting. Return the state and the run that it is about.
-    A run that is over ends, unless another process continues it meanwhile: ``Moved``."""
+    A run with nothing left ends, unless another process continues it in the meantime: ``Moved``."""
     last = state_of(project.store, target, protocol).at
     if target.version is None:
         _settle(project, protocol, target.row)
     row = project.store.read(this_run(target.row.run, target.row.run_id))
     state = state_of(project.store, target, protocol)
-    state.at = last  # what was settled just now is no activity of the run
+    state.at = last  # what was settled just now is not activity of the run
     if protocol.is_over(state):
         ending = Ending("completed", project.folder)
         end_work(project.store, unmoved_run(row), ending, Terms(project.now), project.redactor)
@@ -446,7 +446,7 @@ def _start_over(project: Project, caller: Caller, row: RunRow, *, driven: bool) 
 
 class JudgedTwin(NamedTuple):
     """The unfinished run that `start --resume` would continue, as it was judged, or None. ``verdict``: what keeps it
-    from continuing. ``asks``: whether any other run has to be judged first, too."""
+    from continuing. ``asks``: whether another run must also be judged first."""
 
     row: RunRow | None
     verdict: Verdict | None = None
@@ -465,7 +465,7 @@ def judge_twin(project: Project, caller: Caller, opening: Opening) -> JudgedTwin
     """Judge the unfinished run that `start --resume` would continue.
 
     A run that follows a protocol continues by its rules, and is greeted in its words. Any other just continues, unless
-    a model asks: it is told what `resume` would ask.
+    a model asks: it gets what `resume` would ask.
     """
     store, row = project.store, None
     if store.exists():

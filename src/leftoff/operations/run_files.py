@@ -151,7 +151,7 @@ def _lost(plan: RestorePlan, ref: str, rest: str) -> NotFound:
 
 class Rollback(NamedTuple):
     """Where to go back to. ``good``: the newest checkpoint, up to there, without a failed step or an unmet criterion.
-    ``files``: restore tracked files, too."""
+    ``files``: also restore tracked files."""
 
     ref: str | None = None
     good: bool = False

@@ -86,7 +86,7 @@ def start_or_continue(project: Project, caller: Caller, wanted: Start) -> Starte
 
 
 def _start(project: Project, caller: Caller, wanted: Start) -> StartedRun:
-    store = project.store  # an error in the settings is no wrong usage
+    store = project.store  # an error in the settings is not wrong usage
     git, issue = project.git_facts(), issue_id(wanted.issue)
     facts = {
         **git,

@@ -341,7 +341,7 @@ def keep_artifact(
 
 
 def record_audit(project: Project, row: RunRow, audit: Audit) -> None:
-    """Record an action on a run that is not one commit of its own."""
+    """Record an action on a run that is not one commit."""
 
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> None:
         audit.put(changes, project.now)

@@ -168,7 +168,7 @@ def list_project_runs(
     archived: bool = False,
     sizes: bool = False,
 ) -> Listed:
-    """List runs, none if there is no store. ``archived``: the archived ones, too. ``sizes``: with their bytes."""
+    """List runs, none if there is no store. ``archived``: also the archived ones. ``sizes``: with their bytes."""
     for word in status or ():
         if word not in RUN_STATUS:
             raise Usage(f"There is no run status {word!r}.", hint=f"Statuses: {', '.join(RUN_STATUS)}.")

@@ -80,7 +80,7 @@ def say_outside(project: Project, run_id: str) -> None:
         project.say(f"leftoff: {said}")
 
 
-# -- the store: while it is looked at as a whole, edits of a protocol's files are not taken in
+# -- the store: while it is looked at as a whole, edits of a protocol's files are not imported
 
 
 def store_info(project: Project) -> dict[str, Any]:
@@ -186,7 +186,7 @@ def withdraw_files(project: Project, *, dry: bool = False) -> PruneReport:
 def archive_run(
     project: Project, caller: Caller, ref: str | None = None, audit: Audit | None = None
 ) -> tuple[RunInfo, bool]:
-    """Archive a run that is over, and its protocol's files. Return it, and whether it was archived before.
+    """Archive a finished run, and its protocol's files. Return it, and whether it was archived before.
 
     ``audit`` is recorded first, as a commit to an archived run would make it active again.
     """

@@ -1,4 +1,4 @@
-"""Watch all runs of a store and resume those whose driver died, each in a process of its own."""
+"""Watch all runs of a store and resume those whose driver died, each in a new process."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Supervision:
     def look(self, restart: bool) -> Iterator[RunChange | str]:
         """Yield what changed since the last look. With ``restart``, resume each dead run, or yield once why not.
 
-        A run of a workflow file is resumed if nothing stands in the way and it was not tried too often.
+        A run of a workflow file is resumed if no finding blocks it and it was not tried too often.
         """
         project, store, now = self._project, self._project.store, self._project.now
         yield from look_for_changes(store, self._memory, now, project.limits)
@@ -88,7 +88,7 @@ _TAIL = 4000  # bytes of what it printed
 def start_resume(
     project: Project, caller: Caller, words: Sequence[str], log: str
 ) -> tuple[subprocess.Popen[bytes], int]:
-    """Start `leftoff resume WORDS` in a session of its own. Return it, and where its output begins in the log.
+    """Start `leftoff resume WORDS` in its own session. Return it, and where its output begins in the log.
 
     ``log``: the file next to the store that it prints to.
     """
@@ -111,7 +111,7 @@ def start_resume(
 
 
 def resume_apart(project: Project, caller: Caller, row: RunRow, options: Sequence[str], log: str) -> None:
-    """Continue a run in a process of its own, and wait until that drives it.
+    """Continue a run in a new process, and wait until that drives it.
 
     If it ended before that, raise what it printed.
     """

@@ -30,7 +30,7 @@ MOST = 1000  # running runs whose drivers are looked at
 class Changes:
     """What happens in a project from the making of this on. It costs no query while nothing happens.
 
-    The store reports commits (``Store.watch``). What no commit says is looked at here: that a driver died, that a run
+    The store reports commits (``Store.watch``). Here it looks at what no commit reports: that a driver died, that a run
     has been quiet for too long.
     """
 
@@ -50,7 +50,7 @@ class Changes:
             left = EVERY_S if end is None else max(0.0, end - time.monotonic())
             news = self._watch.wait(min(EVERY_S, left))
             self._behind = self._behind or bool(news)
-            # Many commits a second are no reason for as many looks.
+            # Many commits a second do not cause as many looks.
             aged = [] if news and time.monotonic() - self._looked < EVERY_S else self._aged()
             if news or aged or (end is not None and time.monotonic() >= end):
                 return News({**dict.fromkeys(aged, UNCHANGED), **news.runs}, news.others)
@@ -217,5 +217,5 @@ def redacted_log(block: bytes, redactor: Redactor) -> bytes:
 
 
 def log_text(block: bytes) -> str:
-    """Return text for JSON and for terminals, whatever the bytes are."""
+    """Return text for JSON and for terminals, from any bytes."""
     return block.decode("utf-8", "backslashreplace")

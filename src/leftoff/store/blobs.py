@@ -202,8 +202,8 @@ class Blobs:
             yield from _as_hash(name)
 
     def empty(self, now: float, grace: float) -> int:
-        """Unlink what has lain in the trash, or as a temporary file, for longer than the grace. A time far ahead was
-        told by a wrong clock."""
+        """Unlink what has lain in the trash, or as a temporary file, for longer than the grace. A time far ahead
+        comes from a wrong clock."""
         freed = 0
         for folder, is_ours in ((self._trash, _as_hash), (self._temp, _is_temp)):
             for name in filter(is_ours, _names(folder)):  # others may have a folder of that name there, too

@@ -236,7 +236,7 @@ class Shell(Action):
 
 
 class Python(Action):
-    """`python:` a function, called in a process of its own."""
+    """`python:` a function, called in a new process."""
 
     def command(
         self, step: StepDefinition, templates: Templates, values: dict[str, Any], folder: str
