@@ -307,6 +307,37 @@ def test_list_and_map_under_a_credential_name(redactor: Redactor) -> None:
 # --------------------------------------------------------------------------------------------- shapes
 
 
+FILLER = "The basic desk-task of a bearer: see https://example.com/a.b?c=d_e, ASK-1, 2 % secret. " * 1000
+
+
+@pytest.mark.parametrize("text", SECRETS.values(), ids=SECRETS)
+def test_a_secret_in_a_large_record(redactor: Redactor, text: str) -> None:
+    """It is found wherever it is, next to bytes too. Ordinary text and bytes do not make the record suspicious."""
+    data = {"$type": "bytes", "value": "QUtJQUlPU0ZPRE5ON0VYQU1QTEU="}
+    harmless = {"rows": [FILLER, data, {"n": 1.5, "of": FILLER}]}
+    assert 0 == redactor.suspicious("doc", json.dumps(harmless, separators=(",", ":")), {"rows", "n", "of"})
+    for place in ([text, harmless], [harmless, {"x": f"\n{text}\n"}], [data, f"{FILLER}\t{text}", data]):
+        written = json.dumps(place, separators=(",", ":"), ensure_ascii=False)
+        assert redactor.suspicious("doc", written, {"rows", "x"})
+
+
+def test_names_in_a_large_record(redactor: Redactor) -> None:
+    """Only the entries of such a name are looked at then."""
+    rows = [{"token": "the", "db_password": "hunter2"} for _ in range(4000)]
+    what = redactor.suspicious("doc", json.dumps(rows), {"token", "db_password"})
+    clean: Any
+    clean, paths = redactor.scrub("doc", rows, what)
+    assert [[n, "db_password"] for n in range(4000)] == sorted(paths)
+    assert {"token": "the", "db_password": REDACTED} == clean[0]
+
+
+def test_bytes_under_the_name_of_a_credential(redactor: Redactor) -> None:
+    """They are redacted. Under an ambiguous name they are not: tokens of a tokenizer are bytes."""
+    data = {"$type": "bytes", "value": "aHVudGVyMg=="}
+    assert {"password": {**data, "value": REDACTED}} == redactor.scrub("doc", {"password": data})[0]
+    assert {"token": data} == redactor.scrub("doc", {"token": data})[0]
+
+
 @pytest.mark.parametrize("text", SECRETS.values(), ids=SECRETS)
 def test_secret_shape_goes(redactor: Redactor, text: str) -> None:
     """A short string with the shape of a known secret in it is redacted whole, under any name, at any depth."""

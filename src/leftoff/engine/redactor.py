@@ -16,7 +16,7 @@ loaded, and a pattern compiled, when a text first needs it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from leftoff.model.codec import text as json_text
@@ -32,6 +32,8 @@ _SHORTEST = 4  # a secret of fewer characters would be found everywhere
 _WHOLE = 512  # up to this many characters a string is redacted whole
 _LINE = 8  # characters of a line that counts as a part of a secret, and not as a brace
 _DIGITS = "0123456789"
+IN_NAMES, IN_TEXT = 1, 2  # where a record may hold a secret
+_TYPE, _BINARY = "$type", ("bytes", "bytearray")  # of values that are base64 in a record
 
 
 # -- names
@@ -293,6 +295,61 @@ def _maybe_shaped(t: str) -> bool:
     return "." in t and ("eyj" in t or "sg." in t or "ya29." in t or "hooks.slack" in t or ".com/api" in t)
 
 
+# A large text is searched for one character of each needle at a time, in C. What a needle that is an ordinary word
+# needs behind it is looked at, too: in JSON, where a blank may be escaped, and a user's name longer.
+_ANCHORS = "_-:/AGJBCbc."
+_BLANKS = r"(?:\s|\\[ntrf]|\\u00..){1,4}"
+_AFTER = {
+    "sk-": r"[A-Za-z0-9_-]{16}",
+    "secret": r"(?i:[ _-]?(?:access[ _-]?)?key)",
+    "basic": _BLANKS + r"((?:[A-Za-z0-9+/]{4})+(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?)(?![A-Za-z0-9+/=])",
+    "bearer": _BLANKS + r"[A-Za-z0-9._~+/-]{16}",
+    "://": r"""[^\s/?#:@"'<>\[]{0,1600}:[^\s/?#"'<>]{1,6400}@""",
+}
+_BYTES = '{"$type":"bytes","value":"'  # before base64, in the JSON of a value
+
+
+def _anchored() -> Iterator[tuple[str, str]]:
+    """Yield each anchor with a pattern for the needles that have it."""
+    found: dict[str, list[str]] = {}
+    for needle in (needle for needles, _ in _SHAPES for needle in needles):
+        anchor = next(char for char in _ANCHORS if char in needle)
+        before, _, after = (part.replace(".", "[.]") for part in needle.partition(anchor))
+        if before:  # is looked at last
+            after += f"(?<={before}{anchor.replace('.', '[.]')}{after})"
+        found.setdefault(anchor, []).append(after + _AFTER.get(needle.lower(), ""))
+    for anchor, each in found.items():
+        yield anchor, f"{anchor.replace('.', '[.]')}(?:{'|'.join(sorted(each))})"
+
+
+def _large_maybe_shaped(text: str) -> bool:
+    """Return whether a large JSON text may hold a shape: always true if ``_shapes_in`` finds one. Bytes hold none."""
+    at, anchors = 0, list(_anchored())
+    while at >= 0:
+        end = text.find(_BYTES, at)
+        stop = end if end >= 0 else len(text)
+        if any(_anchor_in(text, anchor, _pattern(source), at, stop) for anchor, source in anchors):
+            return True
+        at = text.find('"', end + len(_BYTES)) if end >= 0 else -1
+        if end >= 0 and any(text.find(char, end, at) >= 0 for char in "-_."):
+            return True  # it is no base64
+    return False
+
+
+def _anchor_in(text: str, anchor: str, pattern: re.Pattern[str], start: int, end: int) -> bool:
+    left = (end - start) >> 10  # a rare character is found faster one by one
+    at = text.find(anchor, start, end)
+    while at >= 0 and left:
+        found = pattern.match(text, at, end)
+        if found and (found.lastindex is None or _is_basic(found[found.lastindex])):
+            return True
+        at, left = text.find(anchor, at + 1, end), left - 1
+    if at < 0:
+        return False
+    groups = ((found.lastindex, found) for found in pattern.finditer(text, at, end))
+    return any(group is None or _is_basic(found[group]) for group, found in groups)
+
+
 def _is_basic(encoded: str) -> bool:
     """Return whether ``Basic`` credentials follow: base64 of ``user:password``; "Basic training" is not."""
     from binascii import a2b_base64
@@ -350,8 +407,22 @@ _WORD = rf"[\W_]{{0,4}}|{_AROUND}(?:{_LETTERS}(?:[-'./_&]{_LETTERS}){{0,7}}|{_FI
 _OF_A_TOKENIZER = "ĠĊ▁"  # what tokenizers write for the space before a token
 
 
+_ordinary: dict[str, bool] = {}  # short texts: a column of tokens has the same ones again and again
+
+
 def _is_ordinary(text: str) -> bool:
     """Return whether a text is made of words, numbers and punctuation alone."""
+    if len(text) > _WHOLE:
+        return _has_only_words(text)
+    found = _ordinary.get(text)
+    if found is None:
+        if len(_ordinary) >= 4096:
+            _ordinary.clear()
+        found = _ordinary[text] = _has_only_words(text)
+    return found
+
+
+def _has_only_words(text: str) -> bool:
     is_word = _pattern(_WORD).fullmatch
     for word in text.split():
         word = word.lstrip(_OF_A_TOKENIZER)
@@ -442,12 +513,18 @@ class Redactor:
         self._own: list[re.Pattern[str]] = []
         self._known: dict[str, str] = {}
 
-    def suspicious(self, key: str, text: str) -> bool:
-        """Return whether a record may hold a secret, by its key and its JSON text; False is certain."""
+    def suspicious(self, key: str, text: str, names: Iterable[str] | None = None) -> int:
+        """Return what a record may hold, by its key and its JSON text: ``IN_NAMES``, ``IN_TEXT``, both, or 0, which is
+        certain. ``names``: all keys in a large record."""
+        if any(secret in text for secret in self._exact_json):
+            return IN_NAMES | IN_TEXT
         if not self._enabled:
-            return any(secret in text for secret in self._exact_json)
+            return 0
+        if names is not None and not self._always:
+            by_name = IN_NAMES if any(map(self._credential, (key, *names))) else 0
+            return by_name | (IN_TEXT if _large_maybe_shaped(text) else 0)
         t = f"{key}\n{text}".lower()
-        return (
+        found = (
             "token" in t
             or "pass" in t
             or "pwd" in t
@@ -457,18 +534,20 @@ class Redactor:
             or _maybe_shaped(t)
             or self._always
             or (bool(self._needles) and any(needle in t for needle in self._needles))
-            or (bool(self._exact) and any(secret in text for secret in self._exact_json))
         )
+        return IN_NAMES | IN_TEXT if found else 0
 
-    def scrub(self, key: str, value: object) -> tuple[object, list[Path]]:
+    def scrub(self, key: str, value: object, what: int = IN_NAMES | IN_TEXT) -> tuple[object, list[Path]]:
         """Return the value without its secrets, and where they were; the same object if there are none.
+
+        ``what``: what `suspicious` said.
 
         A redacted entry is ``{"redacted": True}``, its path is in the list ([] is the value itself). Long texts are
         masked in place and are not listed. The value that was given is never changed.
         """
         if self._exact and isinstance(value, (dict, list)) and any(map(self._has_exact, _keys(value))):
             value = self._without_secret_keys(value)
-        found = list(self._find(key, value)) if self._enabled or self._exact else []
+        found = list(self._find(key, value, what)) if self._enabled or self._exact else []
         if not found:
             return value, []
         paths: list[Path] = []
@@ -509,11 +588,12 @@ class Redactor:
         name = path.rpartition("/")[2]
         return is_secret_file(path.lower()) and not (self._allows(name) or self._allows(path))
 
-    def _find(self, key: str, value: object) -> Iterator[tuple[Any, str | None]]:
+    def _find(self, key: str, value: object, what: int) -> Iterator[tuple[Any, str | None]]:
         """Yield the trail to each entry that holds a secret, with its masked text, or None if all of it goes.
 
         A trail is (trail of the container, key): a path that costs nothing until it is needed.
         """
+        every = bool(what & IN_TEXT)
         left: list[tuple[Any, object, str]] = [(None, value, self._credential(key))]
         while left:  # any depth, without recursion
             trail, entry, name = left.pop()
@@ -526,12 +606,20 @@ class Redactor:
             elif isinstance(entry, dict):
                 is_map = name in _MAPS and _SCHEMA.isdisjoint(entry)
                 inherited = name if is_map and all(isinstance(item, str) for item in entry.values()) else ""
+                if _TYPE in entry and entry[_TYPE] in _BINARY:
+                    if name and name not in self._ambiguous:  # only a name makes bytes a secret
+                        left.append(((trail, "value"), entry.get("value"), name))
+                    continue
                 for word, item in entry.items():
-                    if isinstance(item, (str, list, dict)):
+                    if isinstance(item, (list, dict)):
                         left.append(((trail, word), item, self._credential(word) or inherited))
+                    elif isinstance(item, str):
+                        named = self._credential(word) or inherited
+                        if every or named:
+                            left.append(((trail, word), item, named))
             elif isinstance(entry, list):
                 for index, item in enumerate(entry):
-                    if isinstance(item, (str, list, dict)):
+                    if isinstance(item, (list, dict)) or (isinstance(item, str) and (every or name)):
                         left.append(((trail, index), item, name))
 
     def _judge(self, text: str, name: str) -> str | None:

@@ -47,8 +47,8 @@ from leftoff.model.words import COLLECTIONS, RUN_STATUS, STEP_STATUS
 if TYPE_CHECKING:
 
     class Scrubber(Protocol):
-        def suspicious(self, key: str, text: str) -> bool: ...
-        def scrub(self, key: str, value: Any) -> tuple[Any, list[list[str | int]]]: ...
+        def suspicious(self, key: str, text: str, names: set[str] | None = None) -> int: ...
+        def scrub(self, key: str, value: Any, what: int = ...) -> tuple[Any, list[list[str | int]]]: ...
         def mask(self, text: str) -> str: ...
 
 
@@ -197,6 +197,7 @@ LAST = 99_999_999  # the order of a step that has none
 _JSON_TAG, _REDACTED_TAG = JSON[0], REDACTED[0]
 _MARKED = '{"redacted":true}'  # how a mark, and data that looks like one, is encoded
 _LONG = 1000
+LARGE = 1 << 16  # characters of a record that is searched for secrets by its shapes and its names separately
 _RESULTS = {"step": "result", "context": "value"}  # the entries whose dicts keep the order of their keys
 _FEW = 8  # up to so many entries, a container is first encoded whole
 
@@ -378,11 +379,16 @@ class ChangeSet:
 
     def _stored(self, key: str, value: Any, name: str, keep: str = "") -> bytes:
         """Check, redact and encode a value. Only text can be a secret."""
-        out = text(value, name, keep)
+        names: set[str] = set()
+        out = text(value, name, keep, names)
         kind = type(value)
         scrubber = self._scrubber
-        if scrubber is not None and kind is not int and kind is not float and scrubber.suspicious(key, out):
-            return store(mark(*scrubber.scrub(key, value)), name, keep)
+        if scrubber is not None and kind is not int and kind is not float:
+            what = scrubber.suspicious(key, out, names if len(out) > LARGE else None)
+            if what:
+                clean, paths = scrubber.scrub(key, value, what)
+                if clean is not value:
+                    return store(mark(clean, paths), name, keep)
         if kind is not str and _MARKED in out:
             return store(value, name, keep)
         try:
@@ -458,7 +464,7 @@ class ChangeSet:
                 for k, e in encoded.items()
                 if e is not None and old.get(k) != hashes[k]
             ]
-        return bool(fresh) and scrubber.suspicious(key, b"\n".join(fresh).decode())
+        return bool(fresh) and bool(scrubber.suspicious(key, b"\n".join(fresh).decode()))
 
 
 def _hash_entries(encoded: Any) -> Any:

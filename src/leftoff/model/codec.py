@@ -337,34 +337,40 @@ _iterencode_as_is, _iterencode = _encoder(sort=False), _encoder(sort=True)
 _scan: Callable[[str, int], Any] = make_scanner(_Context())  # type: ignore[arg-type]
 
 
-def _is_json(value: object, depth: int) -> bool:
-    """Return whether a list or dict holds only exact JSON types. ``_normal`` looks again at what this refuses."""
+def _is_json(value: object, depth: int, names: set[str]) -> bool:
+    """Return whether a list or dict holds only exact JSON types. ``_normal`` looks again at what this refuses.
+
+    The keys of all dicts are added to ``names``.
+    """
     kind = type(value)
     if depth == 0:
         return False
     if kind in _OK_DICT:
+        names.update(value)  # type: ignore[arg-type]
         for key, item in value.items():  # type: ignore[attr-defined]
-            if type(key) is not str or (type(item) not in _PLAIN and not _is_json(item, depth - 1)):
+            if type(key) is not str or (type(item) not in _PLAIN and not _is_json(item, depth - 1, names)):
                 return False
         return True
     if kind in _OK_LIST:
         for item in value:  # type: ignore[attr-defined]
-            if type(item) not in _PLAIN and not _is_json(item, depth - 1):
+            if type(item) not in _PLAIN and not _is_json(item, depth - 1, names):
                 return False
         return True
     return False
 
 
-def text(value: object, name: str = "value", keep: str = "") -> str:
+def text(value: object, name: str = "value", keep: str = "", names: set[str] | None = None) -> str:
     """Return canonical JSON as text. ``name`` starts the path in an error.
 
-    ``keep``: the entry of a record in which dicts keep the order of their keys.
+    ``keep``: the entry of a record in which dicts keep the order of their keys. ``names``: gets the keys of all dicts.
     """
     kind = type(value)
     if kind is str:
         return _quote(value)
-    if kind not in _PLAIN and not _is_json(value, MAX_DEPTH):
+    names = set() if names is None else names
+    if kind not in _PLAIN and not _is_json(value, MAX_DEPTH, names):
         value = _normal(value, name, MAX_DEPTH)
+        _is_json(value, MAX_DEPTH, names)
     try:
         if keep and isinstance(value, dict) and isinstance(dict.get(value, keep), (dict, list)):
             parts = (
@@ -414,7 +420,7 @@ def encode_entries(values: list[Any], base: Any, name: str) -> list[bytes | None
             kind = type(value)
             if kind is str:
                 add(("J" + quote(value)).encode())
-            elif kind in _PLAIN or _is_json(value, MAX_DEPTH - 1):
+            elif kind in _PLAIN or _is_json(value, MAX_DEPTH - 1, set()):
                 add(("J" + join(iterencode(value, 0))).encode())
             else:
                 add(store(value, f"{name}[{index}]"))
