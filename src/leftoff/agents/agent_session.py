@@ -21,6 +21,7 @@ from leftoff.engine.project import (
     local_folder,
     store_location,
 )
+from leftoff.engine.quoting import both_ends
 from leftoff.engine.sessions import Who
 from leftoff.engine.settings import Caller
 from leftoff.engine.tracking import Peeked, Workspace
@@ -78,10 +79,11 @@ class AgentSession:
     def git_head(self) -> str | None:
         return self.head or git_head(self.project.folder)
 
-    def fit(self, text: str) -> str:
-        """Return a text as it is stored. A secret that would be cut in two is masked first."""
+    def fit(self, text: str, most: int = _LONGEST, tail: float = 0.5) -> str:
+        """Return a text as it is stored: without secrets, and with both ends if it is long. ``tail``: the share of its
+        end."""
         text = text.encode("utf-8", "replace").decode().replace("\0", "").strip()
-        return self.project.redactor.mask(text[: 2 * _LONGEST])[:_LONGEST]
+        return both_ends(self.project.redactor.mask(text), most, tail)
 
     def opening(self, title: str | None) -> Opening:
         return sessions.session_opening(self.who, self.branch, title, self.project.git_facts())
@@ -173,7 +175,14 @@ def begin(session: AgentSession, *, again: bool = True) -> SessionRun:
 def _offered(session: AgentSession) -> RunRow | None:
     """Return the newest run that has something left to do and that no process works on."""
     project = session.project
-    return project.store.read(lambda view: sessions.offered_run(view, session.branch, project.at))
+    return project.store.read(lambda view: next(sessions.free_runs(view, session.branch, project.at), None))
+
+
+def other_offers(session: AgentSession) -> int:
+    """Return how many more such runs there are."""
+    project = session.project
+    free = project.store.read(lambda view: list(sessions.free_runs(view, session.branch, project.at)))
+    return max(len(free) - 1, 0)
 
 
 def resume_session(session: AgentSession) -> SessionRun:
@@ -225,9 +234,9 @@ def source_of_run(session: AgentSession, row: RunRow) -> str:
     return session.project.store.read(lambda view: source_of(view, row))
 
 
-def brief(session: AgentSession, row: RunRow, room: int) -> str:
-    """Return what a session must know of its run, in so many characters."""
+def brief(session: AgentSession, row: RunRow) -> str:
+    """Return what a session must know of its run."""
     from leftoff.engine.find import Target
     from leftoff.operations.checkpoints import brief_of
 
-    return brief_of(session.project, Target(row, None), room, max(session.time_left / 2, 0.2))
+    return brief_of(session.project, Target(row, None), max(session.time_left / 2, 0.2))

@@ -7,16 +7,15 @@ from typing import Any, NamedTuple
 from leftoff.agents.adapters import adapter, custom_agents, session_named
 from leftoff.engine.find import Target
 from leftoff.engine.project import Project
-from leftoff.engine.quoting import word
 from leftoff.errors import CannotResume
 from leftoff.model.words import UNFINISHED
 from leftoff.operations.checkpoints import brief_of as whole_brief
 from leftoff.operations.run_lifecycle import session_of_agent
 
+# The brief comes first: by its first words, the hook knows that this prompt is not the user's.
 TOLD = (
-    "This work was begun by {before} and is handed over to you as run {run_id} of leftoff. Check what is said "
-    "here before you build on it, and do not repeat what is done. `leftoff step done STEP` reports a step, "
-    "`leftoff next` says which one comes next. What is known:\n\n{brief}"
+    "{brief}\nThis work is handed over to you. Check what is said here before you build on it, and do not repeat what "
+    "is done. `leftoff step done STEP` reports a step, `leftoff next` says which one comes next."
 )
 
 
@@ -47,5 +46,4 @@ def hand_over(project: Project, target: Target, agent: str) -> Handover:
     if session and how.talks_again:
         return Handover(row.run_id, agent, [*how.talks_again, session], session)
     known = whole_brief(project, target)
-    told = TOLD.format(before=word(row.card.get("agent") or "somebody"), run_id=row.run_id, brief=known)
-    return Handover(row.run_id, agent, how.handover(told))
+    return Handover(row.run_id, agent, how.handover(TOLD.format(brief=known)))

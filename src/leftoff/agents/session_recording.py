@@ -50,7 +50,7 @@ Make = Callable[[Tx, RunRow, ChangeSet], Seal | None]
 
 _ERROR = "session"  # the key of the error that ended a turn
 _TITLE = 100  # characters
-_MESSAGE = 500  # characters of the error of a command
+_MESSAGE = 1500  # characters of the error of a command, of which the end says most
 
 
 def record_event(session: AgentSession, event: HookEvent) -> None:
@@ -74,7 +74,7 @@ def _commit(
     event this is, if it makes several."""
     opening = None
     if work and session.has_home:
-        opening = session.opening(title[:_TITLE] or None)
+        opening = session.opening(_title(title))
         _begin_work(session, title)
     sessions.report_session(session.project, session.who, make, opening, list(blobs), what)
 
@@ -100,8 +100,14 @@ def _commit_start(session: AgentSession, title: str, found: Found | None) -> Non
             still_complete(Reader(session.project.store, tx, row.run, row.run_id), changes, row.seq + 1)
         return Seal("agent_start", note=f"a session of {session.who.agent} begins")
 
-    opening, blobs = session.opening(title[:_TITLE] or None), found.blobs if found is not None else []
+    opening, blobs = session.opening(_title(title)), found.blobs if found is not None else []
     sessions.report_session(session.project, session.who, make, opening, blobs, "start")
+
+
+def _title(text: str) -> str | None:
+    """Return the title of a run: the first words of a text."""
+    line = " ".join(text.split())
+    return (line if len(line) <= _TITLE else f"{line[:_TITLE].rpartition(' ')[0] or line[:_TITLE]}…") or None
 
 
 def _turn(session: AgentSession, tx: Tx, row: RunRow, changes: ChangeSet) -> AgentTurn:
@@ -167,8 +173,7 @@ def _prompt(session: AgentSession, event: HookEvent) -> None:
             turn.changed(changed.names)
         turn.open(session.who, asked, event.text("transcript_path"), head, handed)
 
-    title = "" if handed else " ".join(asked.split())[:_TITLE]
-    opening = None if session.driven else session.opening(title or None)
+    opening = None if session.driven or handed else session.opening(_title(asked))
     sessions.report_session(session.project, session.who, make, opening, changed.blobs)
 
 
@@ -249,7 +254,7 @@ def _committed(session: AgentSession, row: RunRow, head: str | None) -> list[str
 
 def _failed(session: AgentSession, failures: list[tuple[str, str]]) -> None:
     """Record commands that failed, each with its error."""
-    fitted = [(session.fit(command), session.fit(error)[:_MESSAGE]) for command, error in failures]
+    fitted = [(session.fit(command), session.fit(error, _MESSAGE, 0.75)) for command, error in failures]
 
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> None:
         turn = _turn(session, tx, row, changes)

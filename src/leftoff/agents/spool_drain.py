@@ -15,6 +15,7 @@ from leftoff.agents.hook_events import HookEvent, log_error
 from leftoff.agents.session_recording import EVENTS, record_event
 from leftoff.engine.git import git_head
 from leftoff.engine.project import Project, in_git
+from leftoff.engine.quoting import both_ends
 from leftoff.engine.sessions import Who
 from leftoff.engine.spool import Spool
 from leftoff.engine.tracking import Peeked, edited_paths, peek
@@ -83,7 +84,7 @@ def _describe(project: Project, delivery: Delivery) -> dict[str, Any]:
 
     def fit(value: Any) -> Any:
         if isinstance(value, str):
-            return redactor.mask(value.encode("utf-8", "replace").decode())[:_LONGEST]
+            return both_ends(redactor.mask(value.encode("utf-8", "replace").decode()), _LONGEST)
         if isinstance(value, list):
             return [fit(each) for each in value]
         if isinstance(value, dict):

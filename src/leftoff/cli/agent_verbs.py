@@ -120,7 +120,7 @@ def run_mcp(args: Args, ctx: Context) -> int:
 def run_brief(args: Args, ctx: Context) -> int:
     from leftoff.operations.checkpoints import brief_run
 
-    found = brief_run(ctx.project, ctx.caller, ctx.word)
+    found = brief_run(ctx.project, ctx.caller, ctx.word, args.all)
     return ctx.answer(found, clean_lines(found["text"]))
 
 

@@ -14,7 +14,7 @@ from leftoff.cli.text import Line, clean, columns, pad, printable, size, step_na
 from leftoff.clock import lasted, millis
 from leftoff.engine.approvals import how
 from leftoff.engine.attempt_logs import AttemptLog, Choice
-from leftoff.engine.brief import other_errors, turn_lines
+from leftoff.engine.turn_story import other_errors, turn_lines
 from leftoff.errors import usage_errors
 from leftoff.model.ids import as_word, given_step, shown_step
 from leftoff.model.words import AS_WRITTEN

@@ -379,6 +379,24 @@ def changed_between(project: str, old: object, new: object) -> list[str]:
         return []
 
 
+def diff_stat(project: str, paths: list[str]) -> dict[str, str] | None:
+    """Return for each path how it differs from the commit, such as ``+2 -1``; nothing for a file that git does not
+    know. ``None`` if git cannot tell."""
+    if not paths or git_head(project) is None:
+        return None
+    try:
+        words = ("diff", "--numstat", "-z", "--no-renames", "--no-ext-diff", "--relative", "HEAD", "--")
+        changed = _git(project, *words, *paths, seconds=GIT_S).split(b"\0")
+        tracked = _git(project, "ls-files", "-z", "--", *paths, seconds=GIT_S).split(b"\0")
+    except (OSError, StoreUnavailable):
+        return None
+    out = {os.fsdecode(name): "committed" for name in tracked if name}
+    for line in filter(None, changed):
+        added, removed, path = os.fsdecode(line).split("\t", 2)
+        out[path] = " ".join(f"{sign}{n}" for sign, n in (("+", added), ("-", removed)) if n != "0") or "mode"
+    return out
+
+
 def uncommitted(project: str, seconds: float) -> list[str] | None:
     """Return what git calls dirty, also before the first commit. ``seconds``: how long git may take."""
     top = _top(project)

@@ -59,6 +59,17 @@ def short(value: str, most: int = LINE) -> str:
     return line if len(line) <= most else f"{line[:most]}… ({len(line):,} characters)"
 
 
+def ends(value: str, most: int, tail: float = 0.5) -> str:
+    """Return one line, cut to so many characters in its middle. ``tail``: the share of its end."""
+    return both_ends(" ".join(value.split()), most, tail)
+
+
+def both_ends(text: str, most: int, tail: float = 0.5) -> str:
+    """Return a text, cut to so many characters in its middle. ``tail``: the share of its end."""
+    last = int((most - 3) * tail)
+    return text if len(text) <= most else f"{text[: most - 3 - last]} … {text[len(text) - last :]}"
+
+
 def named(value: Any, most: int = LINE) -> str:
     """Return a name, or what leftoff itself says of something: one line, without marks."""
     return tame(short(value, most) if isinstance(value, str) else as_json(value, most))

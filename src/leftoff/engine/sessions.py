@@ -7,6 +7,7 @@ event that is work.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from leftoff.engine.agent_turns import drop_talk
@@ -76,10 +77,10 @@ def told_run(view: View, who: Who) -> RunRow | None:
     return next(iter(planned or rows), None)
 
 
-def offered_run(view: View, branch: str, now: int) -> RunRow | None:
-    """Return the newest unfinished run of a branch that has something left to do and that no process works on."""
+def free_runs(view: View, branch: str, now: int) -> Iterator[RunRow]:
+    """Yield the unfinished runs of a branch that have something left to do and that no process works on, newest first."""
     rows = view.list_runs({"branch": branch, "status": UNFINISHED}, _MOST)
-    return next((row for row in rows if _is_free(view, row, now)), None)
+    return (row for row in rows if _is_free(view, row, now))
 
 
 def _is_free(view: View, row: RunRow, now: int) -> bool:

@@ -1,4 +1,5 @@
-"""What an agent does not report, from the end of its transcript: its last words, and commands of Codex that failed.
+"""What an agent does not report, from the end of its transcript: what it said and what it was doing in a turn that was
+cut off, and commands of Codex that failed.
 
 Every program writes one JSON object per line, each in its own form. All have the speaker and the text in common.
 A transcript is written late and may end anywhere, so unreadable lines are skipped.
@@ -8,33 +9,58 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from leftoff.model.codec import decode
 
 _TAIL = 1 << 18  # bytes that are looked at
 _AGENT = ("assistant", "gemini", "model")
 ANSWERED, CANCELLED, OPEN = "answered", "cancelled", "open"
+_TOLD = ("description", "command", "file_path", "prompt", "pattern")  # what says most of a call of a tool
 _SAME = 60  # characters by which a prompt is known again
 
 
-def last_words(path: str, prompt: str) -> tuple[str, str]:
-    """Return what the agent said last after that prompt, and the error of its service if one came after that. Each is
-    empty if it is not known.
+class Since(NamedTuple):
+    """What a transcript says since a prompt. ``said``: the agent's texts, in order. ``error``: of its service, if that
+    came last. ``failed``: commands that failed, with their output, if the agent writes that down. ``doing``: the calls
+    of tools that had no answer."""
 
-    Claude Code writes such an error as if the agent had said it, with a mark.
+    said: list[str]
+    error: str
+    failed: list[tuple[str, str]]
+    doing: list[str]
+
+
+def since_prompt(path: str, prompt: str) -> Since:
+    """Return what the agent said and did after that prompt; all of the end of the transcript if the prompt is not in
+    it.
+
+    Claude Code writes an error of its service as if the agent had said it, with a mark.
     """
     start, error = " ".join(prompt.split())[:_SAME], ""
+    said, failed, doing, answered = list[str](), list[tuple[str, str]](), list[str](), set[str]()
     for line in reversed(_tail(path)):
         one = _decoded(line)
+        failed += _failed_command(one.get("payload"))
         for who, text in _said(one):
             if who == "user" and start and start in " ".join(text.split()):
-                return "", error
+                return Since(said[::-1], error, failed[::-1], doing[::-1])
             if who in _AGENT and text.strip() and one.get("isApiErrorMessage") is not True:
-                return text.strip(), error
-            if who in _AGENT:
+                said += [text.strip()] if said[-1:] != [text.strip()] else []
+            elif who in _AGENT and not said:
                 error = error or text.strip()
-    return "", error
+        for part in _parts(one):
+            if part.get("type") == "tool_result":
+                answered.add(str(part.get("tool_use_id")))
+            elif part.get("type") == "tool_use" and str(part.get("id")) not in answered:
+                given = part.get("input")
+                words = (
+                    next((given[key] for key in _TOLD if given.get(key)), "")
+                    if isinstance(given, dict)
+                    else ""
+                )
+                doing.append(f"{part.get('name')}: {words}")
+    return Since(said[::-1], error, failed[::-1], doing[::-1])
 
 
 def gemini_end(path: str) -> str:
@@ -55,17 +81,19 @@ def gemini_end(path: str) -> str:
 
 def failed_commands(path: str, turn: str) -> list[tuple[str, str]]:
     """Return the commands of one turn of Codex that failed, and the output of each."""
-    out = []
-    for line in _tail(path):
-        told = _decoded(line).get("payload") if b'"CommandExecution"' in line else None
-        item = told.get("item") if isinstance(told, dict) and told.get("turn_id") == turn else None
-        if not isinstance(item, dict):
-            continue
-        words, code = item.get("command"), item.get("exit_code")
-        if isinstance(words, list) and words and isinstance(code, int) and code:
-            said = str(item.get("aggregated_output") or "").strip()
-            out.append((str(words[-1]), f"Exit code {code}\n{said}".strip()))
-    return out
+    told = (_decoded(line).get("payload") for line in _tail(path) if b'"CommandExecution"' in line)
+    mine = (one for one in told if isinstance(one, dict) and one.get("turn_id") == turn)
+    return [failure for one in mine for failure in _failed_command(one)]
+
+
+def _failed_command(told: Any) -> list[tuple[str, str]]:
+    """Return the command of an entry of Codex and its output, if it is one that failed."""
+    item = told.get("item") if isinstance(told, dict) else None
+    words, code = (item.get("command"), item.get("exit_code")) if isinstance(item, dict) else (None, None)
+    if not isinstance(item, dict) or not isinstance(words, list) or not words or not isinstance(code, int):
+        return []
+    said = str(item.get("aggregated_output") or "").strip()
+    return [(str(words[-1]), f"Exit code {code}\n{said}".strip())] if code else []
 
 
 def _tail(path: str) -> list[bytes]:
@@ -95,6 +123,13 @@ def _said(outer: dict[str, Any]) -> Iterator[tuple[str, str]]:
             who = one.get("role") or one.get("type")
             if isinstance(who, str):
                 yield who, _text(one.get("content"))
+
+
+def _parts(outer: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the parts of a message of Claude Code."""
+    message = outer.get("message")
+    content = message.get("content") if isinstance(message, dict) else None
+    return [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
 
 
 def _text(content: Any) -> str:

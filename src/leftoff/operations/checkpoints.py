@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from leftoff.engine import history as versions_of
 from leftoff.engine.agent_turns import add_unreported
-from leftoff.engine.brief import LIMIT, WHOLE, brief_parts, fit_parts, was_cut_off
+from leftoff.engine.brief import ALL, LIMIT, WHOLE, brief_parts, cut_off_turn, fit_parts
 from leftoff.engine.commit import Audit
 from leftoff.engine.file_versions import FileDiff, FileSide, file_diffs
 from leftoff.engine.find import Target
@@ -16,17 +16,19 @@ from leftoff.engine.forking import ForkRequest, fork_paused
 from leftoff.engine.history import Diff, diff, file_records, is_among
 from leftoff.engine.project import Project
 from leftoff.engine.project_files import given_path
-from leftoff.engine.quoting import source_of
+from leftoff.engine.quoting import ends, source_of
 from leftoff.engine.run_info import RunInfo
 from leftoff.engine.settings import Caller
 from leftoff.engine.show import document
-from leftoff.engine.transcript import last_words
+from leftoff.engine.transcript import since_prompt
 from leftoff.errors import usage_errors
 from leftoff.model.changes import Version
 from leftoff.operations.run_reports import which_run
 from leftoff.operations.runs import info_of, target
 from leftoff.store.base import View
 from leftoff.store.rows import RunRow
+
+_LONGEST = 20_000  # characters of a text from a transcript
 
 # -- history
 
@@ -73,34 +75,50 @@ def show(
 def _document(project: Project, found: Target, whole: Collection[str] | None) -> dict[str, Any]:
     """Return the document of a run. If its last turn has no answer, take that from the agent's transcript."""
     out = document(project.store, found, project.now, project.limits, whole)
-    known = out["records"].get("turn")
-    turn = known[max(known)] if known and found.version is None else None
-    if isinstance(turn, dict) and not turn.get("said") and isinstance(turn.get("transcript"), str):
-        said, error = last_words(turn["transcript"], str(turn.get("prompt") or ""))
-        if said:
-            turn["said"] = project.redactor.mask(said[:4000])[:2000]
-        if error and not turn.get("error"):
-            turn["error"] = {"message": project.redactor.mask(error[:4000])[:2000]}
+    known = out["records"].get("turn", {}) if found.version is None else {}
+    for turn in list(known.values())[-2:]:
+        if isinstance(turn, dict) and not turn.get("said") and isinstance(turn.get("transcript"), str):
+            _add_transcript(project, turn)
     return out
 
 
-def brief_of(project: Project, found: Target, room: int | None = None, seconds: float = 10.0) -> str:
-    """Return what an agent must know that has never seen the work, in at most ``room`` characters.
+def _add_transcript(project: Project, turn: dict[str, Any]) -> None:
+    """Add to a turn what the agent has not reported of it. Nothing is stored."""
+
+    def fit(text: str) -> str:
+        return ends(project.redactor.mask(text[-_LONGEST:]), 2000)
+
+    since = since_prompt(turn["transcript"], str(turn.get("prompt") or ""))
+    if since.said:
+        turn["said"] = fit(since.said[-1])
+        turn["said_before"] = [fit(text) for text in since.said[-20:-1]]
+    if since.error and not turn.get("error"):
+        turn["error"] = {"message": fit(since.error)}
+    if since.failed and not turn.get("failed"):
+        turn["failed"] = [
+            {"command": fit(command), "error": fit(error)} for command, error in since.failed[-5:]
+        ]
+    if since.doing:
+        turn["doing"] = [fit(one) for one in since.doing[-3:]]
+
+
+def brief_of(project: Project, found: Target, seconds: float = 10.0, whole: bool = False) -> str:
+    """Return what an agent must know that has never seen the work. ``whole``: all of it, not only what matters most.
 
     ``seconds``: how long git may take to find the changes of an interrupted turn.
     """
     source = project.store.read(lambda view: source_of(view, found.row))
     about = _document(project, found, WHOLE)
-    if found.version is None and not source and was_cut_off(about):
-        turns = about["records"]["turn"]
-        add_unreported(project, turns[max(turns)], about["files"], seconds)
-    return fit_parts(brief_parts(about, project.now, project.folder, source), room or LIMIT)
+    if found.version is None and not source and (turn := cut_off_turn(about)) is not None:
+        add_unreported(project, turn, about["files"], seconds)
+    parts = brief_parts(about, project.now, project.folder, source, whole)
+    return fit_parts(parts, ALL if whole else LIMIT)
 
 
-def brief_run(project: Project, caller: Caller, ref: str | None) -> dict[str, Any]:
-    """Return the brief of the run that a REF names, as ``text``, and its ``run_id``."""
+def brief_run(project: Project, caller: Caller, ref: str | None, whole: bool = False) -> dict[str, Any]:
+    """Return the brief of the run that a REF names, as ``text``, and its ``run_id``. ``whole``: see ``brief_of``."""
     found = target(project, caller, ref)
-    return {"run_id": found.row.run_id, "text": brief_of(project, found)}
+    return {"run_id": found.row.run_id, "text": brief_of(project, found, whole=whole)}
 
 
 # -- diff
