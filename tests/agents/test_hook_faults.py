@@ -232,8 +232,8 @@ def test_a_locked_store_is_read(left: str, project: Path) -> None:
             session = Session(project, name)
             session.env = {"LEFTOFF_LOCK_TIMEOUT": "0"}
             told.append(session.context("SessionStart", source="resume") or "")
-    assert "An unfinished run is in this folder" in told[0] and left in told[0]
-    assert f"this session as run {left}" in told[1] and "Write the guide" in told[1]
+    assert "Unfinished: " in told[0] and left in told[0]
+    assert f"leftoff run {left}." in told[1] and "Write the guide" in told[1]
     assert "is locked" in (project / ".leftoff" / "hook.log").read_text()
     Session(project, "first").fire("UserPromptSubmit", prompt="go on")
     turns = succeed("show", left, "--json", cwd=project).json["records"]["turn"].values()
@@ -248,7 +248,7 @@ def test_a_read_only_store_is_read(left: str, project: Path) -> None:
     hook = f"{patient}; from leftoff.cli import main; main(['hook', 'claude'])"
     event = event_of("second", project, "SessionStart", source="startup")
     done = read_only(project, [sys.executable, "-c", hook], event)
-    assert "An unfinished run is in this folder" in done.stdout and left in done.stdout, done.stderr
+    assert "Unfinished: " in done.stdout and left in done.stdout, done.stderr
 
 
 def test_ten_at_once(project: Path) -> None:

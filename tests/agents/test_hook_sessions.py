@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -39,7 +40,7 @@ def test_the_own_run_is_briefed_in_full(project: Path) -> None:
     session.todos(fix_it="completed", test_it="in_progress")
     for source in ("compact", "resume"):
         told = session.context("SessionStart", source=source)
-        assert told is not None and "test-it" in told and "1 of 2 steps done" in told
+        assert told is not None and "[>] “test it”" in told and "1 of 2 steps done" in told
         assert len(told) <= 10_000
 
 
@@ -69,7 +70,7 @@ def test_a_word_takes_the_offered_run(word: str, project: Path, living: Living) 
     living.todos(half_done="in_progress")
     living.kill()
     told = Session(project, "next").context("UserPromptSubmit", prompt=word)
-    assert told is not None and "half-done" in told
+    assert told is not None and "“half done”  ← was here" in told
     assert ["next"] == [run["session_id"] for run in runs(project)]
 
 
@@ -162,14 +163,14 @@ def test_a_session_inside_a_run_of_a_runner(project: Path) -> None:
     assert (run, 2, "running") == (found["run_id"], found["steps"]["total"], found["status"])  # type: ignore[index]
 
 
-def test_codex_has_less_room(project: Path) -> None:
-    """Its context spills at 2,500 tokens: the brief stays below."""
+def test_the_brief_of_a_long_list(project: Path) -> None:
+    """It has at most 1,600 characters; what is left out is counted."""
     session = Session(project, "s1", "codex")
     plan = [{"step": f"step number {n} " + "of many words " * 12, "status": "pending"} for n in range(200)]
     session.fire("PostToolUse", tool_name="update_plan", tool_input={"plan": plan})
     told = session.context("SessionStart", source="resume")
-    assert told is not None and 4000 < len(told) <= 6000
-    assert "step number 0" in told
+    assert told is not None and 1000 < len(told) <= 1600
+    assert "step number 0" in told and re.search("and 19\\d more", told)
 
 
 def test_json_survives_any_text(project: Path) -> None:

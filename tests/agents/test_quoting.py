@@ -114,7 +114,7 @@ def test_what_was_reported_here_is_quoted_too(project: Path) -> None:
     succeed("note", EVIL, "--resume", cwd=project)
     succeed("step", "fail", "s", "--error", EVIL, "--title", EVIL, "--resume-with", EVIL, cwd=project)
     text = succeed("brief", cwd=project).out
-    assert harmless(text) and text.startswith('Resume instructions:\n- for step s: “Done." ‹/hook_context>')
+    assert harmless(text) and 'Resume instructions:\n- for step s: “Done." ‹/hook_context>' in text
     told = Session(project).context("SessionStart", source="startup")
     assert told is not None and harmless(told) and "“Done." in told
 
@@ -155,9 +155,11 @@ def test_nothing_of_others_stands_unquoted(project: Path) -> None:
             run.put("context", path, "x")
         run.checkpoint(note=evil)
         run.pause()
-    for text in (succeed("brief", "r", cwd=project).out, *handed(project, "b " + evil)):
+    briefs = [succeed("brief", "r", *words, cwd=project).out for words in ([], ["--all"])]
+    assert "plain/path.txt" in bare(briefs[1])
+    for text in (*briefs, *handed(project, "b " + evil)):
         assert "mark-of-evil" in text and harmless(text)
-        assert "evil" not in bare(text) and "plain/path.txt" in bare(text), bare(text)
+        assert "evil" not in bare(text), bare(text)
 
 
 def evil_run(project: Path) -> None:
@@ -271,4 +273,4 @@ def test_a_run_that_came_in_a_bundle(project: Path, tmp_path_factory: pytest.Tem
     assert (
         "Resume instructions:" not in text and "What the bundle r.bundle says about how to continue" in text
     )
-    assert succeed("brief", "r", cwd=project).out.startswith("Resume instructions:")
+    assert "Resume instructions:" in succeed("brief", "r", cwd=project).out

@@ -94,8 +94,8 @@ def test_hooks_of_the_project_and_of_the_user_keep_an_event_once(agent: str, rep
     [
         ("claude", BAD, "failed", "API Error: 400 prompt is too bad"),
         ("claude", BUSY, "failed", "API Error: 529 Overloaded"),
-        ("codex", BAD, "interrupted", "was cut off"),
-        ("codex", BUSY, "interrupted", "was cut off"),
+        ("codex", BAD, "interrupted", "Codex was interrupted in mid-task"),
+        ("codex", BUSY, "interrupted", "Codex was interrupted in mid-task"),
     ],
 )
 def test_a_turn_that_ended_in_an_error(
@@ -122,7 +122,7 @@ def test_gemini_that_died_of_an_error(repository: Path) -> None:
     asked = next(one["prompt"] for one in session_of("gemini", "continue") if "prompt" in one)
     assert asked.startswith("<hook_context>")
     told = Session(repository, "next", "gemini").context("BeforeAgent", prompt=asked)
-    assert told is not None and f"what turn 1 was asked: “{BAD}”" in told
+    assert told is not None and f"Task: “{BAD}”" in told
 
 
 def test_a_compaction_and_a_helper(repository: Path) -> None:

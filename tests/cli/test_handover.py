@@ -44,7 +44,11 @@ def test_a_session_that_would_be_an_option(agent: str, project: Path) -> None:
     words = ("--agent", agent, "--session=--dangerously-skip-permissions", "--run-id", "r")
     succeed("start", "flow", *words, "--steps", "a", cwd=project)
     command = succeed("handover", "r", "--to", agent, "--json", cwd=project).json["command"]
-    assert "handed over to you as run r" in command[-1] and not command[-2].startswith("--")
+    assert (
+        "leftoff run r." in command[-1]
+        and "handed over to you" in command[-1]
+        and not command[-2].startswith("--")
+    )
 
 
 def test_an_agent_is_told_no_option_for_a_session() -> None:
@@ -89,7 +93,7 @@ def test_there_and_back_again(project: Path) -> None:
     succeed("save", cwd=project, LEFTOFF_SESSION="cx1")
     env = {"PATH": fake(project, "claude", "codex"), "LEFTOFF_SESSION": "cx1"}
     given = succeed("handover", run, "--to", "claude", "--go", cwd=project, **env).out
-    assert "begun by codex" in given and "--resume" not in given
+    assert "agent codex" in given and "--resume" not in given
     assert succeed("show", run, "--json", cwd=project).json["session_id"] is None
     again = succeed("handover", run, "--to", "claude", "--json", cwd=project, **env).json
     assert "cx1" not in again["command"]
@@ -104,7 +108,7 @@ def test_go(run: str, project: Path) -> None:
     """A checkpoint is saved, then the agent runs with the run in its environment."""
     path = fake(project, "codex")
     told = succeed("handover", run, "--to", "codex", "--go", cwd=project, PATH=path).out
-    assert told.startswith(run) and "This work was begun by somebody" in told
+    assert told.startswith(run) and "You continue unfinished work" in told
     newest = succeed("log", run, "--json", cwd=project).json["checkpoints"][0]
     assert "handed over to codex" == newest["note"]
 

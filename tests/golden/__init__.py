@@ -63,6 +63,7 @@ VARYING = (
     (re.compile(r"(\b|(?<=_))\d{8}[-_T]\d{6}\b(-\d+\b)?"), "STAMP"),
     (re.compile(r"\b20\d{6}\b"), "DAY"),
     (re.compile(r"\b\d+ (s|seconds?|min|h|d|mo|y) ago\b|\bjust now\b"), "AGO"),
+    (re.compile(r"\b\d\d:\d\d UTC\b"), "TIME"),
     (re.compile(r"\b\d+(\.\d+)? ?m?s\b"), "SPAN"),
     (
         re.compile(

@@ -236,7 +236,7 @@ def test_reports_tell_the_checkpoint(tracked: Path, project: Path) -> None:
         about["can_resume"],
     )
     assert f"saved    {own} phase_transition" in succeed("status", cwd=project).out
-    assert f"- checkpoint {own}, " in succeed("brief", cwd=project).out
+    assert f"checkpoint {own}, " in succeed("brief", cwd=project).out
     assert "JWT refresh" == succeed("show", "--json", cwd=project).json["title"]
 
 

@@ -15,9 +15,20 @@ from tests.real_agents import cache, namespace, page, record
 from tests.real_agents.agents import AGENTS, Agent
 from tests.real_agents.bed import Bed, Broken, Unsupported
 from tests.real_agents.page import FAILS, TOGETHER, UNSUPPORTED, WORKS, Row
-from tests.real_agents.scenarios import ALL, Scenario, crowd, deaths, inner, kills, sessions, steps, terminals
+from tests.real_agents.scenarios import (
+    ALL,
+    Scenario,
+    crowd,
+    deaths,
+    facts,
+    inner,
+    kills,
+    sessions,
+    steps,
+    terminals,
+)
 
-PLAYED = [sessions, deaths, inner, steps, terminals, kills, crowd]  # in this order
+PLAYED = [sessions, deaths, facts, inner, steps, terminals, kills, crowd]  # in this order
 
 
 @dataclass

@@ -53,11 +53,17 @@ class Part:
         self.own = own
         self.hint = hint
 
+    @property
+    def least(self) -> int:
+        """How many characters it gets if all together have too little room."""
+        return min(len(self.whole()), self.own, _LEAST)
+
     def whole(self) -> str:
         return "\n".join((*self.head, *self.lines))
 
     def text(self, room: int) -> str:
-        """Return the heading and as many lines as fit, the rest counted; nothing if not even that fits."""
+        """Return the heading and as many lines as fit, the rest counted, or the beginning of the first; nothing if not
+        even that fits."""
         found = self.whole()
         shown = len(self.lines)
         while len(found) > room and shown:
@@ -68,9 +74,23 @@ class Part:
                     break
                 fitting += 1
             shown = min(shown - 1, fitting)
-            more = f"- … and {len(self.lines) - shown} more{self.hint}"
-            found = "\n".join((*self.head, *self.lines[:shown], more))
+            more = [f"- … and {len(self.lines) - shown} more{self.hint}"]
+            lines = self.lines[:shown]
+            if not shown:
+                left = room - sum(map(len, (*self.head, *more))) - 3
+                lines, more = (
+                    [_beginning(self.lines[0], left)] if left > 30 else [],
+                    more[: len(self.lines) - 1],
+                )
+            found = "\n".join((*self.head, *lines, *more))
         return found if len(found) <= room else ""
+
+
+def _beginning(line: str, most: int) -> str:
+    """Return the beginning of a line. A quotation and a command in it end where they are cut."""
+    line = line[: most - 3]
+    ends = "”" if line.count("“") > line.count("”") else "`" if line.count("`") % 2 else ""
+    return f"{line}…{ends}"
 
 
 class FirmPart(Part):
@@ -78,6 +98,10 @@ class FirmPart(Part):
 
     def __init__(self, lines: Iterable[str]) -> None:
         super().__init__("", lines, LIMIT)
+
+    @property
+    def least(self) -> int:
+        return len(self.whole())
 
 
 class ListPart(Part):
@@ -119,14 +143,17 @@ class QuotePart(Part):
 def fit_parts(parts: list[Part], limit: int = LIMIT) -> str:
     """Return the parts as one text of at most so many characters, with the newline at its end."""
     wanted = [part for part in parts if part.lines]
+    while (
+        len(wanted) > 2
+        and sum(1 + part.least for part in wanted) > limit
+        and not isinstance(wanted[-2], FirmPart)
+    ):
+        del wanted[-2]  # the last but one: what is last says where to find the rest
     room = limit - 1 - len(wanted)
     sizes = [len(part.whole()) for part in wanted]
     given = [min(size, part.own) for size, part in zip(sizes, wanted, strict=True)]
     if sum(given) > room:
-        least = [
-            size if isinstance(part, FirmPart) else min(size, _LEAST)
-            for size, part in zip(given, wanted, strict=True)
-        ]
+        least = [part.least for part in wanted]
         share = max(room - sum(least), 0) / max(sum(given) - sum(least), 1)
         given = [low + int((size - low) * share) for size, low in zip(given, least, strict=True)]
     spare = room - sum(given)
@@ -207,7 +234,7 @@ def _story_parts(story: Story, whole: bool) -> list[Part]:
         *(QuotePart(quote, 150, most) for quote in story.asked[: 20 if whole else 3]),
         ListPart("Worked on before: ", story.who(), 400 if whole else 180, "; "),
         ListPart("Changed: ", files, 220),
-        *(QuotePart(quote, 260, most) for quote in story.failing(5 if whole else 1)),
+        *(QuotePart(quote, 260, most) for quote in story.failing(5 if whole else 1, whole)),
         QuotePart(story.last_words(), 300, most),
         QuotePart(story.question(), 220, most),
         QuotePart(story.said_before(), 220, most),
@@ -222,7 +249,7 @@ def _checklist(leaves: list[dict[str, Any]], found: dict[str, Any]) -> Part:
         name = quoted(record["title"]) if record.get("by") == "list" else _step(record)[2:]
         cut_off = record["status"] == "pending" and record["attempt"]  # put back when the run was taken
         box = "[>]" if cut_off else _BOXES.get(record["status"]) or f"[{record['status']}]"
-        here = "  <- was here" if cut_off or (box == "[>]" and found["health"] in ("dead", "idle")) else ""
+        here = "  ← was here" if cut_off or (box == "[>]" and found["health"] in ("dead", "idle")) else ""
         out.append(f"{box} {name}{here}{_message(record['error']) if record['error'] else ''}")
     done = [line for line in out if line.startswith("[x]")]
     if len(out) > 10 and len(done) > 3:

@@ -70,6 +70,15 @@ def both_ends(text: str, most: int, tail: float = 0.5) -> str:
     return text if len(text) <= most else f"{text[: most - 3 - last]} … {text[len(text) - last :]}"
 
 
+_FAULTS = ("error", "fail", "assert", "exception", "panic", "fatal", "expected", "not found", "denied")
+
+
+def fault_lines(output: str) -> str:
+    """Return the lines of a command's output that name a fault; empty if none does."""
+    lines = (line.strip() for line in output.splitlines())
+    return "\n".join(dict.fromkeys(line for line in lines if any(mark in line.lower() for mark in _FAULTS)))
+
+
 def named(value: Any, most: int = LINE) -> str:
     """Return a name, or what leftoff itself says of something: one line, without marks."""
     return tame(short(value, most) if isinstance(value, str) else as_json(value, most))

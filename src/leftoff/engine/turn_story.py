@@ -9,7 +9,7 @@ from leftoff.clock import ago, millis
 from leftoff.engine.agent_turns import CLOSED_BY, HANDED_OVER, WAITING, asks_to_go_on, last_question
 from leftoff.engine.find import OPEN_TURN
 from leftoff.engine.git import diff_stat, git_branch, git_head
-from leftoff.engine.quoting import ends, named, quoted, word
+from leftoff.engine.quoting import ends, fault_lines, named, quoted, word
 
 AGENT_NAMES = {
     "claude": "Claude Code",
@@ -160,11 +160,9 @@ class Story:
     @property
     def asked(self) -> list[Quote]:
         """What else the user said: after the task, then before it, newest first."""
-        later = [Quote("Then asked: ", str(turn["prompt"])) for turn in self.chain[1:] if _asks(turn)]
-        return [
-            *later,
-            *(Quote("Asked before: ", str(turn["prompt"])) for turn in self.before[::-1] if _asks(turn)),
-        ]
+        later = [("Then asked: ", turn["prompt"]) for turn in self.chain[1:] if _asks(turn)]
+        earlier = [("Asked before: ", turn["prompt"]) for turn in self.before[::-1] if _asks(turn)]
+        return [Quote(label, str(text)) for label, text in (*later, *earlier) if text != self.task.text]
 
     def ended(self) -> str:
         """Return how the last turn ended, and when."""
@@ -209,7 +207,8 @@ class Story:
         out = []
         for turn, after in zip(self.turns, self.turns[1:], strict=False):
             if turn.get("session") != after.get("session"):
-                end = "" if turn.get("status") == "completed" else f": {_outcome(turn, 'dead')}"
+                end = {"completed": "", WAITING: ": asked a question"}.get(str(turn.get("status")))
+                end = f": {_outcome(turn, 'dead')}" if end is None else end
                 until = word(str(turn.get("ended_at"))[:16])
                 out.append(f"{agent_name(turn)}, until {until}{end}{_changed_files(turn)}")
         return out
@@ -233,22 +232,22 @@ class Story:
         more = len(paths[most:]) + sum(int(turn.get("more_files") or 0) for turn in self.chain)
         return [*out, f"and {more} more"] if more else out
 
-    def failing(self, most: int) -> list[Quote]:
-        """Return the commands that failed last, each with the end of what it printed."""
+    def failing(self, most: int, whole: bool) -> list[Quote]:
+        """Return the commands that failed last, each with the lines that name the fault or all that is stored."""
         known = [one for turn in self.chain for one in turn.get("failed") or () if isinstance(one, dict)]
-        return [
-            Quote(
-                f"Failing: {quoted(ends(str(one.get('command') or ''), 120), 130)} -> ",
-                str(one.get("error") or ""),
-                0.85,
-            )
-            for one in known[-most:]
-        ]
+        out = []
+        for one in known[-most:]:
+            command, error = str(one.get("command") or ""), str(one.get("error") or "")
+            faults = "" if whole else fault_lines(error).replace("\n", " | ")
+            label = f"Failing: {quoted(ends(command, 120), 130)} → "
+            out.append(Quote(label, faults, 0.6) if faults else Quote(label, error, 0.85))
+        return out
 
     def last_words(self) -> Quote:
         said = [turn for turn in self.chain[::-1] if turn.get("said")]
         worked = [turn for turn in said if not (turn.get("status") == "completed" and turn.get("continues"))]
-        return Quote("Last words: ", str(next((turn["said"] for turn in [*worked, *said]), "")))
+        text = str(next((turn["said"] for turn in [*worked, *said]), ""))
+        return Quote("Last words: ", "" if text.strip() == self.question().text else text)
 
     def question(self) -> Quote:
         """Return what the user was asked and has not answered."""
@@ -261,13 +260,17 @@ class Story:
 
     def said_before(self) -> Quote:
         """Return what was decided, as far as it was said; else what was said before the last words."""
-        last, texts = self.last_words().text, list[str]()
+        last, question, texts = self.last_words().text, self.question().text, list[str]()
         for turn in self.turns:
             texts += [*(turn.get("said_before") or ()), turn.get("said") or ""]
         lines = [
             line for text in texts if text != last for line in str(text).replace(". ", ".\n").split("\n")
         ]
-        lines = list(dict.fromkeys(line.strip() for line in lines if line.strip()))
+        lines = list(
+            dict.fromkeys(
+                line.strip() for line in lines if line.strip() and not (question and question in line)
+            )
+        )
         decided = [line for line in lines if any(mark in f"{line.lower()} " for mark in _DECIDING)]
         return Quote("Said before: ", " ".join(decided or lines[-3:]), 0.6)
 

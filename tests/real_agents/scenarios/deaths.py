@@ -12,8 +12,8 @@ from tests.real_agents.model.answers import Answer
 from tests.real_agents.scenarios import scenario
 from tests.real_agents.scenarios.sessions import last_turn, states
 
-OFFER = "An unfinished run is in this folder"
-BRIEF = "leftoff keeps the progress of this session as run"
+OFFER = "Unfinished: "
+BRIEF = "You continue unfinished work: leftoff run"
 HELLO = Answer("Hello.")
 MOMENTS = 10
 REQUESTS = 4  # of a turn that is killed
