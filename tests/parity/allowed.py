@@ -60,7 +60,7 @@ OF_A_FACE: dict[str, Reasons] = {
     },
 }
 
-CHEAP = "docs/workspace.md: a program's steps look at no files, no git and no tracker"
+CHEAP = "docs/explanation/files.md: a program's steps look at no files, no git and no tracker"
 NO_PERSON = "a program has nobody to ask: the error has the findings"
 TAKEN = "the run is the session's from now on"
 TURN = "a word is a prompt, which opens a turn"

@@ -257,7 +257,7 @@ Sides = list[tuple[Path, dict[str, Any]]]
 @contextmanager
 def role(server: Server, env: dict[str, Any], heading: str) -> Iterator[dict[str, Any]]:
     """Somebody with the grants that the page gives behind these words, and no others."""
-    page = (Path(__file__).parents[2] / "docs" / "postgres.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "how-to" / "postgres.md").read_text()
     grants = page.partition(heading)[2].partition("```sql\n")[2].partition("```")[0]
     project = env["LEFTOFF_STORE"].rpartition("project=")[2]
     name = f"role_{project.replace('-', '_')}"
@@ -280,7 +280,7 @@ def test_a_role_that_only_looks(sides: Sides, server: Server) -> None:
     project, env = sides[1]
     for words in (("start", "site", "--run-id", "r-1", "--steps", "a,b"), ("step", "done", "a")):
         assert 0 == call(*words, cwd=project, **env).code
-    with role(server, env, "And for one that only looks") as reads:
+    with role(server, env, "For a role that only reads") as reads:
         for line in (
             "ls",
             "show r-1",
@@ -334,7 +334,7 @@ def test_a_role_that_works(sides: Sides, server: Server) -> None:
     (project / "flow.yaml").write_text(
         "name: f\nsteps:\n  - id: a\n    run: echo hi\n  - id: ok\n    approval: Go?\n"
     )
-    with role(server, env, "For a role that works in it") as works:
+    with role(server, env, "For a role that reads and writes") as works:
         assert 7 == call("run", "flow.yaml", "--run-id", "r", cwd=project, **works).code
         lines = (
             "approve r ok,resume r,logs r,save --run r,artifact flow.yaml,fork r --run-id s,rm s --yes,prune"

@@ -1,4 +1,4 @@
-"""The file format of a bundle: a folder store with one run, packed into one file. See docs/bundle.md.
+"""The file format of a bundle: a folder store with one run, packed into one file. See docs/internals/bundle.md.
 
 The file is one zstd frame with a checksum. In it is a SQLite database with the store's own schema, and with the content
 of the blobs in the table `piece`, which is empty in a folder store.
