@@ -42,7 +42,12 @@ def cell(document: dict[str, Any], player: Player, scene: str, name: str) -> str
     if name == "again":
         return str(facts["recorded_again"])
     if name == "power":
-        return f"{facts['lost']} in {facts['cuts']} cuts"
+        most = (
+            f" (at most {facts['most_lost']} step{'s' * (facts['most_lost'] > 1)})"
+            if facts["most_lost"]
+            else ""
+        )
+        return f"{facts['cuts_with_loss']} of {facts['cuts']}{most}"
     if name == "bytes":
         return megabytes(facts["bytes"])
     if name.startswith("seconds_"):
@@ -68,9 +73,9 @@ def columns(document: dict[str, Any]) -> list[tuple[str, str, str]]:
         (f"resume after {count:,} steps", "recovery", f"seconds_{count}") for count in document["finished"]
     ]
     return [
-        ("killed: acknowledged steps lost", "kill", "kill"),
+        ("acknowledged steps lost by kills", "kill", "kill"),
         ("recorded steps that ran again", "kill", "again"),
-        ("power cut: acknowledged steps lost", "power", "power"),
+        ("power cuts that lost acknowledged steps", "power", "power"),
         (f"disk after {document['grown']:,} steps", "growth", "bytes"),
         *resumes,
         ("changed output noticed", "recovery", "outputs"),
