@@ -209,9 +209,10 @@ class Handle:
             self.put("run", "status", "running")
 
     def enter(self, path: str, now: str) -> None:
-        attempt = (self.step(path) or {}).get("attempt", 0) + 1
+        before = self.step(path) or {}
+        attempt, why = before.get("attempt", 0) + 1, why_again(before) or "first run"
         gone = ("completed_at", "error", "interrupted_at", "outputs", "result", "digest")
-        self.put_step(path, *gone, status="running", attempt=attempt, started_at=now)
+        self.put_step(path, *gone, status="running", attempt=attempt, started_at=now, why=why)
         self.open.append(path)
 
     def complete(self, path: str, now: str, **result: Any) -> None:
@@ -226,7 +227,8 @@ class Handle:
             self.put_step(path, status="failed", completed_at=now, error=told)
             self.seal(("error", path, told["message"]))
         else:
-            self.put_step(path, status="pending", interrupted_at=now)
+            why = f"attempt {(self.step(path) or {})['attempt']} was cut off"
+            self.put_step(path, status="pending", interrupted_at=now, why=why)
             self.seal(("user_interrupt", path, None))
 
     @contextmanager
@@ -249,6 +251,25 @@ class Handle:
             self.put("run", "completed_at", now)
         self.commit(seal)
         self.run.held = False
+
+
+def why_again(record: dict[str, Any]) -> str | None:
+    """Why a step is tried again."""
+    status, attempt = record.get("status"), record.get("attempt")
+    if status == "pending" and "why" in record:
+        return str(record["why"])
+    if not attempt:
+        return None
+    if status in ("completed", "skipped"):
+        return f"attempt {attempt} was {status}, and you asked for another one"
+    words = {"running": "was cut off", "blocked": "was blocked", "waiting": "waited"}
+    return f"attempt {attempt} {words.get(str(status), 'failed')}"
+
+
+def put_back(record: dict[str, Any]) -> dict[str, Any]:
+    """A step that is to be done again, because its last try did not end well."""
+    out, why = {**record, "status": "pending"}, why_again(record)
+    return {**out, "why": why} if why else {word: fact for word, fact in out.items() if word != "why"}
 
 
 def opened(workflow: str, steps: list[str], variables: dict[str, Any], now: str) -> State:
@@ -277,7 +298,7 @@ def forked(source: Run, version: Version, branch: str, now: str, variables: dict
         state["run", key] = Json(value)
     for (collection, key), record in list(state.items()):
         if collection == "step" and record.value["status"] == "running":
-            state[collection, key] = Json({**record.value, "status": "pending"})
+            state[collection, key] = Json(put_back(record.value))
     for name, value in variables.items():
         state["variable", name] = Json(value)
     return state
@@ -303,5 +324,5 @@ def resumed(state: State) -> State:
     for (collection, key), record in state.items():
         if collection == "step" and record.value["status"] in ("running", "failed"):
             kept = {word: fact for word, fact in record.value.items() if word != "completed_at"}
-            out[collection, key] = Json({**kept, "status": "pending"})
+            out[collection, key] = Json(put_back(kept))
     return out

@@ -34,7 +34,17 @@ NOW = "12:00"
 def test_a_new_try_starts_from_nothing() -> None:
     """Nothing of the last try is left but how many there were; that it is done once more holds until it has ended."""
     expected = {**OWN, "status": "running", "attempt": 3, "started_at": NOW, ONCE_MORE: True}
-    assert expected == lifecycle.start(TRIED, NOW)
+    assert {**expected, "why": "attempt 2 failed"} == lifecycle.start(TRIED, NOW)
+
+
+def test_why_a_try_is_made() -> None:
+    """It is derived from how the last one ended, unless the record says it; and it stays when the try has ended."""
+    assert "first run" == lifecycle.start({"status": "pending"}, NOW)["why"]
+    assert "input x changed" == lifecycle.start({"status": "pending"}, NOW, 1, "input x changed")["why"]
+    cut_off = lifecycle.put_back({**OWN, "status": "running", "why": "first run"}, NOW)
+    assert "attempt 2 was cut off" == cut_off["why"] == lifecycle.start(cut_off, NOW)["why"]
+    assert "you asked" == lifecycle.start(lifecycle.redo(TRIED, "you asked"), NOW)["why"]
+    assert "why" not in lifecycle.put_back({"status": "running"})
 
 
 def test_what_is_said_of_a_step_before_its_first_try_stays() -> None:
@@ -47,6 +57,7 @@ def test_what_is_said_of_a_step_before_its_first_try_stays() -> None:
 def test_a_step_that_ended_is_open_no_more(end: Any, status: str) -> None:
     """No error, no interruption, no deadline; and it is not to be done once more."""
     kept = {"started_at": "09:00", "result": 7, "outputs": ["a.txt"]}
+    kept |= {"why": TRIED["why"]} if status == "completed" else {}
     assert {**OWN, **kept, "status": status, "completed_at": NOW} == end(TRIED, NOW)
 
 
@@ -54,7 +65,7 @@ def test_a_failed_step_is_still_to_be_done_once_more() -> None:
     """Only the end of a step takes that away; its error is the new one."""
     failed = lifecycle.fail(TRIED, NOW, {"message": "again"})
     assert (True, {"message": "again"}, NOW) == (failed[ONCE_MORE], failed["error"], failed["completed_at"])
-    assert {"interrupted_at", "waits_until", "why", "last_error"}.isdisjoint(failed)
+    assert {"interrupted_at", "waits_until", "last_error"}.isdisjoint(failed)
 
 
 def test_whoever_goes_on_knows_how_the_last_try_ended() -> None:
@@ -62,12 +73,12 @@ def test_whoever_goes_on_knows_how_the_last_try_ended() -> None:
     assert TRIED["error"] == lifecycle.put_back(TRIED)["error"]
     assert {"completed_at", "waits_until"}.isdisjoint(lifecycle.put_back(TRIED))
     kept = {"started_at": "09:00", "outputs": ["a.txt"], ONCE_MORE: True}
-    assert {**OWN, **kept, "status": "pending"} == lifecycle.retry(TRIED)
+    assert {**OWN, **kept, "status": "pending", "why": "attempt 2 failed"} == lifecycle.retry(TRIED)
 
 
 def test_once_more_is_as_if_it_had_never_been_tried() -> None:
     """But for how often that was."""
-    assert {**OWN, "status": "pending", ONCE_MORE: True} == lifecycle.redo(TRIED)
+    assert {**OWN, "status": "pending", ONCE_MORE: True, "why": "asked"} == lifecycle.redo(TRIED, "asked")
 
 
 def _writes(path: Path) -> list[str]:

@@ -66,7 +66,7 @@ def test_without_the_option_everything_runs(place: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "why", "ran"),
     [
-        (("src.txt", "other"), ("b", "run: src.txt changed"), ["b3", "d"]),
+        (("src.txt", "other"), ("b", "run: input src.txt changed"), ["b3", "d"]),
         (("a.txt", "mine"), ("a", "run: a.txt is not as it was left"), ["a"]),
         (("f.yaml", FLOW.replace("E: x", "E: y")), ("b", "run: its environment changed"), ["b3"]),
         (("f.yaml", FLOW.replace("echo d", "echo  d")), ("d", "run: its command changed"), ["d"]),

@@ -228,6 +228,8 @@ def _step_facts(record: dict[str, Any]) -> list[str]:
     if record["outputs"]:
         outputs = record["outputs"] if isinstance(record["outputs"], list) else [record["outputs"]]
         out.append("→ " + ", ".join(clean(str(path)) for path in outputs))
+    if record["why"]:
+        out.append(clean(str(record["why"])))
     return out
 
 

@@ -283,7 +283,7 @@ def continue_run(
         if seal is not None:  # a step and the later ones, or single ones, are to be done again
             known = steps.all()
             for path in request.repeated(known):
-                steps.move(path, lifecycle.redo(known[path]))
+                steps.move(path, lifecycle.redo(known[path], request.why_again(path)))
         return seal
 
     def work(tx: Tx) -> None:

@@ -47,7 +47,7 @@ class ResumeRequest(NamedTuple):
     ``target``: the run, and the version to go back to if that is an older one. ``from_step``: this step and every later
     one run again. ``only``: nothing but these steps runs, finished ones again (``None``: all that is left); ``failed``:
     failed steps are among them; ``adds``: those of them that are new, with their records. ``repeat``: single steps that
-    run once more. ``variables``: values that are set first. ``accept``: codes of findings that are accepted;
+    run once more; ``why``: why, by step, if the user did not name it. ``variables``: values that are set first. ``accept``: codes of findings that are accepted;
     ``answers``: a choice by code, or by code:subject; ``yes``: the answer to most other questions. ``restart``: a step
     that still runs is ended, not followed. ``workflow``: the definition from now on, if its file was given. ``deep``:
     every file is hashed. Not ``resumes``: the user only looks. ``seen``: the stamp of the questions that were shown, if
@@ -60,6 +60,7 @@ class ResumeRequest(NamedTuple):
     adds: Mapping[str, dict[str, Any]] = {}
     failed: bool = False
     repeat: frozenset[str] = frozenset()
+    why: Mapping[str, str] = {}
     variables: Mapping[str, Any] = {}
     accept: Collection[str] = ()
     yes: bool = False
@@ -94,6 +95,11 @@ class ResumeRequest(NamedTuple):
         if self.from_step is not None:
             found |= set(from_step(steps, self.from_step, self.target.row.run_id))
         return found
+
+    def why_again(self, path: str) -> str:
+        """Return why a step runs once more."""
+        asked = "you asked with --only" if self.from_step is None else "you asked with --from-step"
+        return self.why.get(path, asked)
 
     def seal(self) -> Seal | None:
         """Return how going back to do steps again is sealed."""
@@ -218,7 +224,7 @@ class Answers:
     """The answers to a verdict, and what is known of them when the run moved and is judged again."""
 
     def __init__(self) -> None:
-        self.again: set[str] = set()  # steps to run once more
+        self.again: dict[str, str] = {}  # steps to run once more, and why
         self.restore = False  # tracked files are restored
         self.bring_back: set[str] = set()  # outputs to restore from their copies
         self.unblock = False  # the errors that block the run are cleared
@@ -268,6 +274,7 @@ class Answers:
         return request._replace(
             variables={**request.variables, **typed},
             repeat=frozenset(self.again) | single,
+            why=self.again,
             only=selection.only,
         )
 
@@ -337,7 +344,7 @@ def foresee_answers(verdict: Verdict) -> None:
     answers = Answers()
     verdict.accept(verdict.request.accept)
     _take_given(verdict, answers)
-    repeat = verdict.selection.repeat | answers.again
+    repeat = verdict.selection.repeat | answers.again.keys()
     verdict.selection = verdict.selection._replace(repeat=repeat)
 
 
@@ -386,14 +393,22 @@ def _say_yes(verdict: Verdict, answers: Answers) -> None:
         elif made_again:
             if not may_repeat and verdict.runs_once(str(finding.subject)):
                 continue  # it would run a second time
-            answers.again.add(str(finding.subject))
+            answers.again[str(finding.subject)] = _why(finding)
         finding.level = WARN
+
+
+def _why(finding: Finding) -> str:
+    """Return why the step of a finding runs again."""
+    what = {"outputs.missing": "was missing", "outputs.changed": "had changed"}.get(finding.code)
+    if what and finding.paths:
+        return f"output {next(iter(finding.paths))} {what}"
+    return "its definition had changed" if finding.code == "definition.changed" else "you asked to run it again"
 
 
 def _keep(group: list[Finding], chosen: str, answers: Answers) -> None:
     """Keep what was chosen for findings of one code."""
     if chosen == AGAIN:
-        answers.again.update(finding.subject for finding in group if finding.subject is not None)
+        answers.again.update({f.subject: _why(f) for f in group if f.subject is not None})
     answers.restore |= chosen == RESTORE
     if chosen == BRING_BACK:
         answers.bring_back.update(path for finding in group for path in finding.paths)

@@ -19,7 +19,7 @@ from leftoff.store.base import SqlStore, View
 from leftoff.store.rows import RunRow
 
 STEP_KEYS = (
-    "step", "title", "status", "attempt", "started_at", "completed_at", "outputs", "result", "error",
+    "step", "title", "status", "attempt", "why", "started_at", "completed_at", "outputs", "result", "error",
 )  # fmt: skip
 _OWN = ("variable", "item", "step", "artifact", "file")  # have a place of their own in the document
 _NO_ORDER = 1 << 40

@@ -36,11 +36,12 @@ if TYPE_CHECKING:  # `set` and `note` import this module, and look at no file
 Record = dict[str, Any]
 
 # What kept a step from being done, or says how that came about: nothing of it is left when the step has ended.
-_ON_THE_WAY = frozenset(("completed_at", "error", "interrupted_at", "last_error", "waits_until", "why"))
+_ON_THE_WAY = frozenset(("completed_at", "error", "interrupted_at", "last_error", "waits_until"))
 # What a try at a step leaves in its record; the rest is how it was declared, and whose it is.
-OF_A_TRY = _ON_THE_WAY | {"started_at", "result", "typed", "outputs", "cache", "code", "digest", "args"}
+OF_A_TRY = _ON_THE_WAY | {"started_at", "why", "result", "typed", "outputs", "cache", "code", "digest", "args"}
 _SAID = _ON_THE_WAY | {"result", "typed"}
 _ENDED = _ON_THE_WAY | {ONCE_MORE}
+FIRST = "first run"
 _OVER_AND_DUE = frozenset(("completed_at", "waits_until"))
 _IN_FLIGHT = ("running", "waiting", "blocked")  # a report on one of these is about the same try
 _SHOWN = 3
@@ -60,19 +61,39 @@ def declare(order: int, known: Record | None = None) -> Record:
     return {"status": "pending", "order": order, **(known or {})}
 
 
-def start(record: Record, now: str, attempt: int | None = None) -> Record:
-    """Begin a try, with nothing left of the one before it. ``attempt``: its number, if the caller counts them."""
+def start(record: Record, now: str, attempt: int | None = None, why: str | None = None) -> Record:
+    """Begin a try, with nothing left of the one before it. ``attempt``: its number, if the caller counts them. ``why``:
+    why it is made, if the record does not tell."""
     tried = _tries(record)
     # Before the first try, a report may have said what the step will write.
     out = _without(record, OF_A_TRY if tried else OF_A_TRY - {"outputs"})
-    return {**out, "status": "running", "attempt": attempt or tried + 1, "started_at": now}
+    began = {"status": "running", "attempt": attempt or tried + 1, "started_at": now}
+    return {**out, **began, "why": why_again(record) or why or FIRST}
+
+
+def why_again(record: Record) -> str | None:
+    """Return why a step is tried again; ``None`` if it was not tried yet."""
+    status, last = record.get("status"), f"attempt {_tries(record)}"
+    if status == "pending" and "why" in record:
+        return str(record["why"])
+    if not _tries(record):
+        return None
+    if status in STEP_ENDED:
+        return f"{last} was {status}, and you asked for another one"
+    word = {"running": "was cut off", "blocked": "was blocked", "waiting": "waited"}.get(str(status), "failed")
+    return f"{last} {word}"
+
+
+def _with_why(record: Record, why: str | None) -> Record:
+    return {**record, "why": why} if why else _without(record, ("why",))
 
 
 def ensure_try(record: Record, now: str) -> Record:
     """Prepare a step for a report that it has ended. If no report said that it began, its try begins now."""
     if record.get("status") in _IN_FLIGHT:
         return record
-    return {**record, "attempt": _tries(record) + 1, "started_at": now}
+    why = why_again(record) or FIRST
+    return {**record, "attempt": _tries(record) + 1, "started_at": now, "why": why}
 
 
 def _tries(record: Record) -> int:
@@ -99,7 +120,7 @@ def complete(record: Record, now: str, result: Any = NOTHING, *, typed: bool = F
 
 def skip(record: Record, now: str) -> Record:
     """Set a step skipped."""
-    return {**_without(record, _ENDED), "status": "skipped", "completed_at": now}
+    return {**_without(record, _ENDED | {"why"}), "status": "skipped", "completed_at": now}
 
 
 def fail(record: Record, now: str, error: Record | None = None) -> Record:
@@ -120,23 +141,26 @@ def wait(record: Record, now: str) -> Record:
 
 def put_back(record: Record, interrupted_at: str | None = None) -> Record:
     """Set a step pending for the next driver, and keep how its last try ended. It may have been interrupted."""
-    out = {**_without(record, _OVER_AND_DUE), "status": "pending"}
+    out = {**_with_why(_without(record, _OVER_AND_DUE), why_again(record)), "status": "pending"}
     return out if interrupted_at is None else {**out, "interrupted_at": interrupted_at}
 
 
-def retry(record: Record) -> Record:
-    """Set a step pending for the same driver, or because it is unblocked: what the last try said is dropped."""
-    return {**_without(record, _SAID), "status": "pending"}
+def retry(record: Record, error: Record | None = None) -> Record:
+    """Set a step pending for the same driver, or because it is unblocked: what the last try said is dropped. ``error``:
+    how that try failed."""
+    why = why_again({**record, "status": "failed"} if error is not None else record)
+    out = {**_with_why(_without(record, _SAID), why), "status": "pending"}
+    return out if error is None else {**out, "error": error}
 
 
 def forget(record: Record) -> Record:
     """Set a step pending as if its try had never been made."""
-    return {**_without(record, OF_A_TRY), "status": "pending"}
+    return {**_without(record, OF_A_TRY - {"why"}), "status": "pending"}
 
 
-def redo(record: Record) -> Record:
+def redo(record: Record, why: str) -> Record:
     """Set a step that was done, or may have been, pending again, though others that need it are done."""
-    return {**_without(record, OF_A_TRY), "status": "pending", ONCE_MORE: True}
+    return {**_without(record, OF_A_TRY), "status": "pending", ONCE_MORE: True, "why": why}
 
 
 def put_over(record: Record, value: Record) -> Record:

@@ -25,7 +25,7 @@ Leaves = Sequence[tuple[str, dict[str, Any]]]
 
 DONE = ("completed", "skipped")
 #: fields of a step's record that leftoff writes itself; all others belong to the protocol
-STEP_FIELDS = frozenset("status order outputs attempt started_at completed_at error result title".split())
+STEP_FIELDS = frozenset("status order outputs attempt why started_at completed_at error result title".split())
 _READ = "order outputs attempt attempts started_at completed_at output error adopted total".split()
 NUMBER = "number"  # the place of an entry in its list
 #: fields of a file's record that leftoff adds when it looks at the file

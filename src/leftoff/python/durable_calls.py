@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 Place = tuple[int, str, int]
 
 MISSING: Any = type("Missing", (), {"__repr__": lambda self: "MISSING"})()
-_KEPT = ("order", "attempt", "title", ONCE_MORE)  # of the record of an earlier attempt
+_KEPT = ("order", "attempt", "title", "status", "why", ONCE_MORE)  # of the record of an earlier attempt
 NOW, LATER, NEVER = "now", "later", "never"  # when a failure reaches the workflow
 
 
@@ -202,7 +202,7 @@ class Call:
         named = (
             kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}:{kind.__qualname__}"
         )
-        record = {**lifecycle.retry(self._record), "error": flow.steps.describe(error, named, lost)}
+        record = lifecycle.retry(self._record, flow.steps.describe(error, named, lost))
         in_doubt = isinstance(error, StepTimeout) and not settings.idempotent
         pause = None if self.has_below or in_doubt else settings.pause_after(error, self._failed)
         if pause is not None:
@@ -217,7 +217,7 @@ class Call:
         record.pop("retried", None)
         if self.map is not None:
             self.map.stopped = True
-        record = lifecycle.fail(record, flow.buffer.now(), record["error"])
+        record = lifecycle.fail({**record, "why": self._record["why"]}, flow.buffer.now(), record["error"])
         if self.reaches == NOW:
             record["raised"] = {"next": self.scope.count + 1}
             if not self.scope.own():

@@ -293,8 +293,8 @@ class RunSteps:
                 if step.dropped:
                     return
                 if step.pause is not None:
-                    before = lifecycle.retry(buffer.step_or_new(path))
-                    record = {**before, "error": self.describe(error, type(error).__name__)}
+                    about = self.describe(error, type(error).__name__)
+                    record = lifecycle.retry(buffer.step_or_new(path), about)
                     seal = None
                 elif isinstance(error, Exception):
                     about = self.describe(error, type(error).__name__, lost)

@@ -69,6 +69,7 @@ class LiveAttempt:
     exit: Exit | None = None
     stopped: str | None = None  # why it was asked to end
     why: str | None = None  # adopted, reattached
+    because: str | None = None  # why it is not taken from an earlier run
     reattached: bool = False  # an earlier driver started it
     doubtful: bool = False  # it ended without a driver: if something is missing, it runs again
     expands: bool = False  # it finds the items of a `foreach`

@@ -124,7 +124,7 @@ class AttemptBegins(Entry):
         number = page.tx.add_attempt(
             live.token, page.run, live.unit, page.at, process=live.process, log=self.log
         )
-        record = lifecycle.start(before, page.steps.now, number)
+        record = lifecycle.start(before, page.steps.now, number, live.because)
         if before.get("error"):
             record["last_error"] = before["error"]  # the next attempt may want to know
         for outer in ancestors(live.unit):
@@ -214,7 +214,8 @@ class StepRunsAgain(Entry):
     code: int | None
 
     def write(self, page: Page) -> Seal | None:
-        page.move(self.path, {**lifecycle.retry(page.step(self.path)), **self.facts})
+        again = lifecycle.retry(page.step(self.path), self.facts.get("error"))
+        page.move(self.path, {**again, **self.facts})
         page.end_attempt(self.token, self.code)
         return None
 

@@ -237,8 +237,9 @@ def _launch(driver: Driver, step: StepDefinition, unit: str, item: Any, *, expan
         if wanted(step, driver.reuse.everything):
             decision = driver.reuse.judge(unit, live.cache)
             if decision.earlier is not None:
-                reused(driver, live, decision.earlier, decision.why)
+                reused(driver, live, decision.earlier, decision.why or "")
                 return
+            live.because = decision.why
     job = job_of(driver, live, command, values)
     driver.attempts[token] = live
     driver.launcher.start(job)
@@ -460,8 +461,9 @@ def _complete(driver: Driver, live: LiveAttempt) -> None:
     driver.follow(live.leaf, driver.scheduler.ended(live.unit, live.leaf, "completed"))
 
 
-def reused(driver: Driver, live: LiveAttempt, earlier: Earlier, why: str) -> None:
+def reused(driver: Driver, live: LiveAttempt, earlier: Earlier, restored: str) -> None:
     """Take a step from an earlier run, with everything that it left there."""
+    why = f"reused from {earlier.run_id}{restored}"
     driver.reuse.bring_back(earlier)
     outputs, captured = _outputs(driver, live)
     left = StepLeft(outputs, captured, earlier.record.get("result", NOTHING), earlier.variables)

@@ -51,9 +51,10 @@ class Earlier(NamedTuple):
 
 
 class ReuseDecision(NamedTuple):
-    """Whether a step is taken from an ``earlier`` run, and why or why not."""
+    """Whether a step is taken from an ``earlier`` run. ``why``: why not (``None``: no run has done it); else which
+    outputs are restored."""
 
-    why: str
+    why: str | None
     earlier: Earlier | None = None
 
 
@@ -131,7 +132,7 @@ class Reuse:
             if record["cache"].get("parts") == parts:
                 return self._with_outputs(row, record)
         if latest is None:
-            return ReuseDecision("it has not been done before")
+            return ReuseDecision(None)
         return ReuseDecision(_difference(latest["cache"].get("parts") or {}, parts))
 
     def _completed(self, row: RunRow, unit: str) -> dict[str, Any] | None:
@@ -178,12 +179,9 @@ class Reuse:
             return ReuseDecision(f"{changed[0]} is not as it was left")
         if lost:
             return ReuseDecision(f"{lost[0]} is missing, and no copy of it is kept")
-        why = f"as in {row.run_id}"
-        if missing:
-            why += f"; {missing[0]} is brought back" + (
-                f", and {len(missing) - 1} more" if missing[1:] else ""
-            )
-        return ReuseDecision(why, Earlier(row.run_id, record, outputs, missing))
+        more = f", and {len(missing) - 1} more" if missing[1:] else ""
+        restored = f"; {missing[0]} is brought back{more}" if missing else ""
+        return ReuseDecision(restored, Earlier(row.run_id, record, outputs, missing))
 
     def know(self, artifacts: Iterable[dict[str, Any]]) -> None:
         """Remember the hashes of outputs of this run, so that they need not be read again."""
@@ -273,11 +271,11 @@ class Foresight:
         env = own_environment(state.templates, step, values)
         decision = self._reuse.judge(unit, self._reuse.parts(step, live, command, env))
         if decision.earlier is None:
-            return self._would_run(step, unit, decision.why)
+            return self._would_run(step, unit, decision.why or "it has not been done before")
         state.steps[unit] = decision.earlier.record
         self._reuse.know(decision.earlier.outputs.values())
         state.suppose({**state.variables, **decision.earlier.variables})
-        return Foreseen(unit, SKIP, decision.why)
+        return Foreseen(unit, SKIP, f"as in {decision.earlier.run_id}{decision.why}")
 
     def _would_run(self, step: StepDefinition, unit: str, why: str) -> Foreseen:
         self._running[step.path] = None
@@ -295,7 +293,7 @@ def _difference(old: dict[str, Any], new: dict[str, Any]) -> str:
             what = "changed" if path in before and path in now else "is new" if path in now else "is gone"
             if path.startswith("step "):
                 return f"{shown_step(path.removeprefix('step '))}, which it needs, {what}"
-            return f"{path or 'an input'} {what}"
+            return f"input {path} {what}" if path else f"an input {what}"
     return "it declares other outputs"
 
 

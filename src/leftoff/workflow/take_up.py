@@ -318,7 +318,7 @@ class Reopening(Entry):
             kept = {key: value for key, value in record.items() if key not in words}
             record = {**kept, **{key: declared[key] for key in words if key in declared}}
         if path in repeated:
-            again = lifecycle.redo(record)
+            again = lifecycle.redo(record, self._request.why_again(path))
             if not self._contains_first(path):
                 again.pop("items", None)  # they are looked for again: what comes before may leave others
             return again
