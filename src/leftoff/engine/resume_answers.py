@@ -44,14 +44,15 @@ DONE = ("completed", "skipped")
 class ResumeRequest(NamedTuple):
     """How a run is to continue. Every face asks in this shape.
 
-    ``target``: the run, and the version to go back to if that is an older one. ``from_step``: this step and every later
-    one run again. ``only``: nothing but these steps runs, finished ones again (``None``: all that is left); ``failed``:
-    failed steps are among them; ``adds``: those of them that are new, with their records. ``repeat``: single steps that
-    run once more; ``why``: why, by step, if the user did not name it. ``variables``: values that are set first. ``accept``: codes of findings that are accepted;
-    ``answers``: a choice by code, or by code:subject; ``yes``: the answer to most other questions. ``restart``: a step
-    that still runs is ended, not followed. ``workflow``: the definition from now on, if its file was given. ``deep``:
-    every file is hashed. Not ``resumes``: the user only looks. ``seen``: the stamp of the questions that were shown, if
-    the answers are about those.
+    ``target``: the run, and the version to go back to if that is an older one. ``from_step``: this step and every
+    later one run again. ``only``: nothing but these steps runs, finished ones again (``None``: all that is left);
+    ``failed``: failed steps are among them; ``adds``: those of them that are new, with their records. ``repeat``:
+    single steps that run once more; ``why``: why, by step, if the user did not name it. ``variables``: values that
+    are set first. ``accept``: codes of findings that are accepted; ``answers``: a choice by code, or by
+    code:subject; ``yes``: the answer to most other questions. ``restart``: a step that still runs is ended, not
+    followed. ``workflow``: the definition from now on, if its file was given. ``deep``: every file is hashed. Not
+    ``resumes``: the user only looks. ``seen``: the stamp of the questions that were shown, if the answers are about
+    those.
     """
 
     target: Target
@@ -402,7 +403,9 @@ def _why(finding: Finding) -> str:
     what = {"outputs.missing": "was missing", "outputs.changed": "had changed"}.get(finding.code)
     if what and finding.paths:
         return f"output {next(iter(finding.paths))} {what}"
-    return "its definition had changed" if finding.code == "definition.changed" else "you asked to run it again"
+    return (
+        "its definition had changed" if finding.code == "definition.changed" else "you asked to run it again"
+    )
 
 
 def _keep(group: list[Finding], chosen: str, answers: Answers) -> None:

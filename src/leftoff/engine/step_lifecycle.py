@@ -38,7 +38,17 @@ Record = dict[str, Any]
 # What kept a step from being done, or says how that came about: nothing of it is left when the step has ended.
 _ON_THE_WAY = frozenset(("completed_at", "error", "interrupted_at", "last_error", "waits_until"))
 # What a try at a step leaves in its record; the rest is how it was declared, and whose it is.
-OF_A_TRY = _ON_THE_WAY | {"started_at", "why", "result", "typed", "outputs", "cache", "code", "digest", "args"}
+OF_A_TRY = _ON_THE_WAY | {
+    "started_at",
+    "why",
+    "result",
+    "typed",
+    "outputs",
+    "cache",
+    "code",
+    "digest",
+    "args",
+}
 _SAID = _ON_THE_WAY | {"result", "typed"}
 _ENDED = _ON_THE_WAY | {ONCE_MORE}
 FIRST = "first run"
@@ -80,7 +90,9 @@ def why_again(record: Record) -> str | None:
         return None
     if status in STEP_ENDED:
         return f"{last} was {status}, and you asked for another one"
-    word = {"running": "was cut off", "blocked": "was blocked", "waiting": "waited"}.get(str(status), "failed")
+    word = {"running": "was cut off", "blocked": "was blocked", "waiting": "waited"}.get(
+        str(status), "failed"
+    )
     return f"{last} {word}"
 
 
