@@ -47,24 +47,25 @@ def fenced(kind: str, text: str) -> str:
 # -- the command
 
 
-def linked(text: str, verb: str = "", folder: str = "") -> str:
-    """Link each command in a text of the help to the page of its verb, except on that page itself."""
+def linked(text: str, verb: str = "") -> str:
+    """Mark the options in a text of the help as code, and link each command, except on the page of its own verb."""
 
     def link(match: re.Match[str]) -> str:
         name = SAME.get(match[2], match[2])
         if name not in VERBS or name == verb:
             return match[1]
-        place = f"plumbing.md#leftoff-{name}" if name in PLUMBING else f"{name}.md"
-        return f"[{match[1]}]({folder}{place})"
+        return f"[{match[1]}]({f'plumbing.md#leftoff-{name}' if name in PLUMBING else f'{name}.md'})"
 
-    return re.sub(r"(`leftoff (\w+)[^`]*`)", link, text)
+    parts = text.split("`")
+    parts[::2] = [re.sub(r"(?<!\w)(--[a-z][a-z-]*)", r"`\1`", part) for part in parts[::2]]
+    return re.sub(r"(`leftoff (\w+)[^`]*`)", link, "`".join(parts))
 
 
 def called(spec: Spec) -> str:
     """Return what a verb does, its usage and its options, as its help prints them; not those in the index."""
     usage, _, rest = spec.help().partition("\n\n")
     options = re.findall(
-        r"^  --\S.*\n?(?:^   .*\n?)*", rest.partition("options:\n")[2].partition("\n\n")[0], re.MULTILINE
+        r"^  -\S.*\n?(?:^   .*\n?)*", rest.partition("options:\n")[2].partition("\n\n")[0], re.MULTILINE
     )
     common = (*COMMON, *(option.name for option in CURRENT))
     own = "".join(option for option in options if option.split()[0] not in common)
