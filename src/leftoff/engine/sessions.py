@@ -78,7 +78,7 @@ def told_run(view: View, who: Who) -> RunRow | None:
 
 
 def free_runs(view: View, branch: str, now: int) -> Iterator[RunRow]:
-    """Yield the unfinished runs of a branch that have something left to do and that no process works on, newest first."""
+    """Yield the unfinished runs of a branch with work left that no process drives, newest first."""
     rows = view.list_runs({"branch": branch, "status": UNFINISHED}, _MOST)
     return (row for row in rows if _is_free(view, row, now))
 
