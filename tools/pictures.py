@@ -15,6 +15,7 @@ import re
 import shutil
 import subprocess
 import sys
+import textwrap
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -40,11 +41,11 @@ from tests.real_agents.scenarios.terminals import QUESTIONS  # noqa: E402
 
 README = ROOT / "README.md"
 PICTURE = ROOT / "docs" / "pictures" / "agent.svg"
-COLUMNS, ROWS = 88, 28
+COLUMNS, ROWS = 88, 30
 PATIENCE = 120.0  # seconds that the recording waits for a program
 TASK = "Move the parser to the new lexer"
 STEPS = ("Read the old parser", "Port the tokens", "Port the grammar", "Run the tests")
-BRIEF = "leftoff keeps the progress of this session"
+BRIEF = "You continue unfinished work"
 SETTINGS = {
     "permissions": {"defaultMode": "acceptEdits"},
     "enableAllProjectMcpServers": True,
@@ -266,14 +267,9 @@ def _panel(frame: Frame, width: float) -> str:
 
 
 def _abridged(brief: str) -> list[str]:
-    """Return the brief's lines on what was asked, done and left, without times, as far as they fit."""
-    wanted = ("Asked", "Done", "In flight", "Next", "Files")
-    sections = [section.splitlines() for section in brief.split("\n\n")]
-    lines = []
-    for section in sections:
-        if section and section[0].startswith(wanted):
-            lines += [re.sub(r" \(running since.*", "", line)[:44] for line in section]
-    return lines
+    """Return the brief's lines on the task, what happened and the steps, wrapped."""
+    kept = [line for line in brief.splitlines() if line.startswith(("Task", "Claude Code", "Changed", "["))]
+    return [part for line in kept for part in textwrap.wrap(line, 44, subsequent_indent="    ")]
 
 
 def _colour(colour: Color | None, default: str) -> str:

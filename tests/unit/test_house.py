@@ -117,7 +117,9 @@ def test_every_variable_is_on_the_page() -> None:
     """One table has all variables of the environment that leftoff reads or sets."""
     text = "".join(path.read_text() for path in SOURCE.rglob("*.py"))
     used = set(re.findall(r"\bLEFTOFF_[A-Z]+\b", text))
-    told = set(re.findall(r"\bLEFTOFF_[A-Z]+\b", (ROOT / "docs" / "reference" / "environment.md").read_text()))
+    told = set(
+        re.findall(r"\bLEFTOFF_[A-Z]+\b", (ROOT / "docs" / "reference" / "environment.md").read_text())
+    )
     assert used == told
 
 
