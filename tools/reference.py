@@ -19,9 +19,9 @@ from typing import Any
 
 import leftoff
 from leftoff import errors
+from leftoff.agents import AGENTS
 from leftoff.agents.adapters import _KNOWN, LIMITS, Adapter
-from leftoff.agents.hook_events import AGENTS
-from leftoff.agents.install_recipes import Recipe
+from leftoff.agents.install_recipes import RECIPES
 from leftoff.agents.mcp_tools import LISTED, TOOLS, Tools
 from leftoff.cli.options import COMMON, CURRENT, GROUPS, HIDDEN, SAME, VERBS, Spec, read_data, spec_of
 from leftoff.engine.findings import CODES, NEVER_YES, is_fixed
@@ -135,7 +135,7 @@ def installed_part() -> str:
     """Return what `leftoff install` writes in a project, by agent."""
 
     def row(agent: str) -> tuple[str, ...]:
-        recipe = Recipe(agent, "", "leftoff", user=False)
+        recipe = RECIPES[agent]("", "leftoff", user=False)
         paths = [*recipe.entries(), *recipe.files()]
         return f"`{agent}`", ", ".join(f"`{path}`" for path in paths)
 

@@ -11,7 +11,7 @@ from tests.agents.stage import Stage
     ("step", "said"),
     [
         ("agents: [nope, codex]\nprompt: x", "3:5: s0: There is no agent 'nope'"),
-        ("agent: nope\nprompt: x", "One of claude, codex, gemini, opencode, mine"),
+        ("agent: nope\nprompt: x", "One of claude, codex, gemini, opencode, qwen, mine"),
         ("agents: []\nprompt: x", "4:13: `agents` is empty"),
         ("agents: [3, {a: b}]\nprompt: x", "4:17: `agents` must be text"),
         ("agent: [claude, codex]\nprompt: x", "4:12: `agent` must be text, not a list"),

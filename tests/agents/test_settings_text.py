@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leftoff.agents.install_recipes import Recipe
+from leftoff.agents.install_recipes import GeminiRecipe
 from leftoff.agents.settings_text import add_to_json, leftoff_called, remove_from_json
 
 COMMAND = "/opt/some where/bin/leftoff"
@@ -69,7 +69,7 @@ def foreign(data: dict[str, Any]) -> dict[str, Any]:
 @settings(max_examples=150)
 def test_one_entry_of_ours_and_all_of_theirs(data: dict[str, Any], indent: Any, end: str) -> None:
     """There is one server and one hook per event, adding twice changes nothing, and foreign entries stay."""
-    entries = next(iter(Recipe("gemini", "/p", COMMAND, user=False).entries().values()))
+    entries = next(iter(GeminiRecipe("/p", COMMAND, user=True).entries().values()))
     assert entries.hooks is not None
     text = json.dumps(data, indent=indent, ensure_ascii=False).replace("\n", end or "\n") + end
     added, _ = add_to_json(text, "f", entries)

@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from leftoff.agents.install_plan import InstallPlan, text_digest
-from leftoff.agents.install_recipes import Recipe
+from leftoff.agents.install_recipes import ClaudeRecipe
 from leftoff.errors import Conflict
 from tests.cli.command import LEFTOFF, call, succeed
 
 TOML = ".codex/config.toml"
-AGENTS = ("claude", "codex", "gemini")
+AGENTS = ("claude", "codex", "gemini", "opencode", "qwen")
+HOOKED = ("claude", "codex", "gemini", "qwen")  # with hooks in their settings
 SETTINGS = {
     "claude": ".claude/settings.json",
     "codex": ".codex/hooks.json",
     "gemini": ".gemini/settings.json",
+    "opencode": ".opencode/opencode.json",
+    "qwen": ".qwen/settings.json",
 }
 
 FILES = {
@@ -121,7 +126,7 @@ COMMENTS = """// mine
 """
 
 
-@pytest.mark.parametrize("agent", AGENTS)
+@pytest.mark.parametrize("agent", HOOKED)
 def test_a_file_with_comments_is_left_to_its_user(agent: str, project: Path) -> None:
     """It is refused with the text to paste. After that, install does the rest, and uninstall says what to remove."""
     path = project / SETTINGS[agent]
@@ -156,51 +161,73 @@ def test_a_hook_beside_ours_stays(project: Path) -> None:
     assert {"hooks": {"Stop": [{"hooks": [theirs]}]}} == json.loads(path.read_text())
 
 
-def test_hooks_call_this_very_command(project: Path) -> None:
-    """By its absolute path, without a shell; one that moved is brought up to date."""
+def test_hooks_of_a_project_name_no_place(project: Path) -> None:
+    """Its settings are shared in git. A hook that calls leftoff by a path is brought up to date."""
+    for agent in AGENTS:
+        succeed("install", agent, cwd=project)
+    own = [str(LEFTOFF), str(project), os.path.expanduser("~")]
+    for name, data in everything(project).items():
+        assert not [place for place in own if place.encode() in data], name
     path = project / SETTINGS["claude"]
-    succeed("install", "claude", cwd=project)
     hook = json.loads(path.read_text())["hooks"]["Stop"][0]["hooks"][0]
-    assert (str(LEFTOFF), ["hook", "claude"]) == (hook["command"], hook["args"])
-    path.write_text(path.read_text().replace(str(LEFTOFF), "/old/place/leftoff"))
+    old = {"type": "command", "command": "/old/place/leftoff", "args": ["hook", "claude"], "timeout": 10}
+    path.write_text(path.read_text().replace(json.dumps(hook["command"]), json.dumps("/old/place/leftoff")))
+    data = json.loads(path.read_text())
+    for groups in data["hooks"].values():
+        groups[0]["hooks"] = [old]
+    path.write_text(json.dumps(data))
     succeed("install", "claude", cwd=project)
     assert "/old/place" not in path.read_text()
-    assert 1 == len(json.loads(path.read_text())["hooks"]["Stop"])
+    assert [hook] == json.loads(path.read_text())["hooks"]["Stop"][0]["hooks"]
 
 
-@pytest.mark.parametrize("agent", AGENTS)
+def run_hook(hook: dict[str, Any], event: str, folder: Path, path: str) -> tuple[int, str, str]:
+    """Run a hook as an agent does."""
+    given = json.dumps({"session_id": "s", "cwd": str(folder), "hook_event_name": event})
+    env = {**os.environ, "PATH": path}
+    done = subprocess.run(
+        hook["command"], shell=True, input=given, capture_output=True, text=True, cwd=folder, env=env
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+@pytest.mark.parametrize("agent", HOOKED)
 def test_what_is_installed_works(agent: str, project: Path) -> None:
-    """The command of each hook, executed as the agent would, ends well; one that they share is started once."""
-    import shlex
-    import subprocess
-
+    """The command of each hook ends well and says nothing, with leftoff on the PATH and without it."""
     succeed("install", agent, cwd=project)
     hooks = json.loads((project / SETTINGS[agent]).read_text())["hooks"]
-    started = set()
-    for event, entries in hooks.items():
-        hook = entries[0]["hooks"][0]
-        assert (10_000 if agent == "gemini" else 10) >= hook["timeout"]
-        words = [hook["command"], *hook["args"]] if "args" in hook else shlex.split(hook["command"])
-        given = json.dumps({"session_id": "s", "cwd": str(project), "hook_event_name": event})
-        if tuple(words) in started:
-            told = call(*words[1:], input=given, cwd=project)
-            assert (str(LEFTOFF), 0, "", "") == (words[0], told.code, told.out, told.err)
-            continue
-        started.add(tuple(words))
-        done = subprocess.run(words, input=given, capture_output=True, text=True, cwd=project)
-        assert (0, "", "") == (done.returncode, done.stdout, done.stderr)
+    commands = {groups[0]["hooks"][0]["command"] for groups in hooks.values()}
+    assert 1 == len(commands)
+    for groups in hooks.values():
+        assert (10_000 if agent == "gemini" else 10) >= groups[0]["hooks"][0]["timeout"]
+    event, groups = next(iter(hooks.items()))
+    for path in (f"{LEFTOFF.parent}:/usr/bin:/bin", "/usr/bin:/bin"):
+        assert (0, "", "") == run_hook(groups[0]["hooks"][0], event, project, path)
 
 
 def test_the_server_is_registered(project: Path) -> None:
     """For each agent where it looks for MCP servers."""
     for agent in AGENTS:
         succeed("install", agent, cwd=project)
-    wanted = {"command": str(LEFTOFF), "args": ["mcp"]}
+    wanted = {"command": "leftoff", "args": ["mcp"]}
     assert wanted == json.loads((project / ".mcp.json").read_text())["mcpServers"]["leftoff"]
-    gemini = json.loads((project / ".gemini/settings.json").read_text())
-    assert wanted == gemini["mcpServers"]["leftoff"]
+    for agent in ("gemini", "qwen"):
+        found = json.loads((project / SETTINGS[agent]).read_text())
+        assert wanted == found["mcpServers"]["leftoff"]
     codex = tomllib.loads((project / ".codex/config.toml").read_text())
     assert wanted == codex["mcp_servers"]["leftoff"]
+    opencode = json.loads((project / SETTINGS["opencode"]).read_text())
+    assert ["leftoff", "mcp"] == opencode["mcp"]["leftoff"]["command"]
+
+
+def test_settings_that_only_have_a_version_are_removed(project: Path) -> None:
+    """Qwen Code and OpenCode write one into a file that leftoff made."""
+    for agent, key in (("qwen", "$version"), ("opencode", "$schema")):
+        succeed("install", agent, cwd=project)
+        path = project / SETTINGS[agent]
+        path.write_text(json.dumps({**json.loads(path.read_text()), key: 4}))
+        succeed("install", agent, "--uninstall", cwd=project)
+    assert [] == list(project.iterdir())
 
 
 @pytest.mark.parametrize(
@@ -247,7 +274,7 @@ def test_toml_that_was_edited_since(text: str, project: Path) -> None:
     succeed("install", "codex", cwd=project)
     theirs = '[projects."/x"]\ntrust_level = "trusted"\n'
     edited = path.read_text().replace('["mcp"]\n', '["mcp"]\nstartup_timeout_sec = 30\n') + theirs
-    path.write_text("top = true\n" + edited.replace(str(LEFTOFF), "/old/place/leftoff"))
+    path.write_text("top = true\n" + edited.replace('"leftoff"', '"/old/place/leftoff"'))
     succeed("install", "codex", cwd=project)
     assert "top = true\n" + edited == path.read_text()
     succeed("install", "codex", "--uninstall", cwd=project)
@@ -269,7 +296,7 @@ def test_toml_that_cannot_be_appended_to(text: str, project: Path) -> None:
     refused = call("install", "codex", cwd=project)
     assert 4 == refused.code and before == everything(project)
     assert (
-        f'[mcp_servers.leftoff]\ncommand = "{LEFTOFF}"\nargs = ["mcp"]\n[tools.update_plan]\nenabled = true\n'
+        '[mcp_servers.leftoff]\ncommand = "leftoff"\nargs = ["mcp"]\n[tools.update_plan]\nenabled = true\n'
         in refused.err
     )
 
@@ -306,7 +333,7 @@ def test_for_the_user(project: Path) -> None:
     succeed("install", "claude", "--user", cwd=project, HOME=str(home))
     assert ["home"] == [path.name for path in project.iterdir()]
     hook = json.loads((home / ".claude/settings.json").read_text())["hooks"]["Stop"][0]["hooks"][0]
-    assert ["hook", "claude", "--user"] == hook["args"]
+    assert f"{LEFTOFF} hook claude --user" in hook["command"]
     assert "leftoff" in json.loads((home / ".claude.json").read_text())["mcpServers"]
     succeed("install", "claude", "--user", "--uninstall", cwd=project, HOME=str(home))
     assert [] == list(home.iterdir())
@@ -401,10 +428,10 @@ def test_a_switch_that_somebody_set_stays(agent: str, path: str, text: str, proj
 
 def test_a_server_that_runs_leftoff_already(project: Path) -> None:
     """It is updated, with all that it has besides, and given back."""
-    text = '{"mcpServers":{"leftoff":{"command":"leftoff","args":["mcp"],"env":{"A":"1"}}}}'
+    text = '{"mcpServers":{"leftoff":{"command":"/old/leftoff","args":["mcp"],"env":{"A":"1"}}}}'
     put(project / ".mcp.json", text)
     succeed("install", "claude", cwd=project)
-    wanted = {"command": str(LEFTOFF), "args": ["mcp"], "env": {"A": "1"}}
+    wanted = {"command": "leftoff", "args": ["mcp"], "env": {"A": "1"}}
     assert wanted == json.loads((project / ".mcp.json").read_text())["mcpServers"]["leftoff"]
     succeed("install", "claude", "--uninstall", cwd=project)
     assert {".mcp.json": text.encode()} == everything(project)
@@ -417,9 +444,9 @@ def test_hooks_that_call_leftoff_already(project: Path) -> None:
     put(project / SETTINGS["claude"], json.dumps(mine))
     succeed("install", "claude", cwd=project)
     found = json.loads((project / SETTINGS["claude"]).read_text())["hooks"]["SessionStart"]
-    assert [
-        {"matcher": "startup|resume|clear|compact|fork", "hooks": [{**hook, "command": str(LEFTOFF)}]}
-    ] == found
+    line = "command -v leftoff >/dev/null || exit 0; exec leftoff hook claude"
+    now = {"type": "command", "command": line, "timeout": 60}
+    assert [{"matcher": "startup|resume|clear|compact|fork", "hooks": [now]}] == found
     succeed("install", "claude", "--uninstall", cwd=project)
     assert {SETTINGS["claude"]: json.dumps(mine).encode()} == everything(project)
 
@@ -439,7 +466,7 @@ def test_what_another_program_writes_meanwhile_is_not_lost(uninstall: bool, proj
     """An agent stores a permission in its settings between our read and our write."""
     path = project / SETTINGS["claude"]
     put(path, '{"model": "x"}')
-    recipe = Recipe("claude", str(project), str(LEFTOFF), user=False)
+    recipe = ClaudeRecipe(str(project), str(LEFTOFF), user=False)
     if uninstall:
         InstallPlan(recipe, uninstall=False).apply()
     plan = InstallPlan(recipe, uninstall=uninstall)
@@ -549,6 +576,6 @@ def test_hooks_that_call_what_is_gone(project: Path) -> None:
     """As when its environment was removed: that is not installed."""
     succeed("install", "claude", cwd=project)
     path = project / SETTINGS["claude"]
-    path.write_text(path.read_text().replace(str(LEFTOFF), "/gone/bin/leftoff"))
+    path.write_text(path.read_text().replace("exec leftoff", "exec /gone/bin/leftoff"))
     found = call("install", "claude", "--check", cwd=project)
     assert 3 == found.code and "/gone/bin/leftoff, which is not there" in found.out

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import shutil
 import sys
+import tempfile
 import time
 import traceback
 from concurrent.futures import ThreadPoolExecutor
@@ -23,12 +24,14 @@ from tests.real_agents.scenarios import (
     facts,
     inner,
     kills,
+    protocols,
     sessions,
+    shared,
     steps,
     terminals,
 )
 
-PLAYED = [sessions, deaths, facts, inner, steps, terminals, kills, crowd]  # in this order
+PLAYED = [sessions, deaths, facts, inner, steps, shared, terminals, kills, protocols, crowd]  # in this order
 
 
 @dataclass
@@ -99,9 +102,13 @@ def _all_of(asked: Asked, place: Path, name: str, played: list[Scenario]) -> lis
 
 def main(words: list[str]) -> int:
     asked = _asked(words)
+    if asked.write and not namespace.inside():
+        cache.newest()
     cache.programs()
     namespace.enter(words)
-    place = cache.cache() / "beds" / time.strftime("%Y%m%d-%H%M%S")
+    beds = cache.cache() / "beds"
+    beds.mkdir(exist_ok=True)
+    place = Path(tempfile.mkdtemp(prefix=time.strftime("%Y%m%d-%H%M%S-"), dir=beds))
     chosen = [one for one in ALL if asked.only in one.name]
     with ThreadPoolExecutor(asked.jobs) as pool:
         each = [one for one in chosen if not one.once]

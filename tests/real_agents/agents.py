@@ -1,4 +1,4 @@
-"""The three agents: how each is called without a terminal, and what its tools are called."""
+"""The agents: how each is called without a terminal, and what its tools are called."""
 
 from __future__ import annotations
 
@@ -144,7 +144,59 @@ class Gemini(Agent):
         return [Answer(calls=(Call("write_todos", {"todos": todos}),))]
 
 
-AGENTS: dict[str, Agent] = {one.name: one for one in (Claude(), Codex(), Gemini())}
+class Opencode(Agent):
+    name, title = "opencode", "OpenCode"
+
+    def words(self, prompt: str, resume: str | None, todo: bool) -> list[str]:
+        again = ["-s", resume] if resume else []
+        return ["opencode", "run", "--format", "json", "--auto", *again, prompt]
+
+    def session(self, life: Life) -> str:
+        for line in life.lines:
+            found = line.get("sessionID")
+            if isinstance(found, str):
+                return found
+        return super().session(life)
+
+    def write(self, path: str, text: str) -> Call:
+        return Call("write", {"filePath": path, "content": text})
+
+    def shell(self, command: str) -> Call:
+        return Call("bash", {"command": command, "description": "a command"})
+
+    def mcp(self, tool: str, **given: Any) -> Call:
+        return Call(f"leftoff_{tool}", given)
+
+    def lists(self, items: dict[str, str], before: dict[str, str] | None = None) -> list[Answer]:
+        todos = [{"content": text, "status": state, "priority": "medium"} for text, state in items.items()]
+        return [Answer(calls=(Call("todowrite", {"todos": todos}),))]
+
+
+class Qwen(Agent):
+    name, title = "qwen", "Qwen Code"
+
+    def words(self, prompt: str, resume: str | None, todo: bool) -> list[str]:
+        again = ["--resume", resume] if resume else []
+        return ["qwen", "-p", prompt, *again, "--approval-mode", "yolo", "--output-format", "stream-json"]
+
+    def write(self, path: str, text: str) -> Call:
+        return Call("write_file", {"file_path": path, "content": text})
+
+    def shell(self, command: str) -> Call:
+        return Call("run_shell_command", {"command": command, "is_background": False})
+
+    def mcp(self, tool: str, **given: Any) -> Call:
+        return Call(f"mcp__leftoff__{tool}", given)
+
+    def lists(self, items: dict[str, str], before: dict[str, str] | None = None) -> list[Answer]:
+        todos = [
+            {"id": str(number), "content": text, "status": state}
+            for number, (text, state) in enumerate(items.items(), 1)
+        ]
+        return [Answer(calls=(Call("todo_write", {"todos": todos}),))]
+
+
+AGENTS: dict[str, Agent] = {one.name: one for one in (Claude(), Codex(), Gemini(), Opencode(), Qwen())}
 
 
 def calls(*made: Call) -> list[Answer]:

@@ -38,6 +38,20 @@ GEMINI = {
     "general": {"enableAutoUpdate": False, "maxAttempts": 2},
     "telemetry": {"enabled": False},
 }
+OPENCODE = {
+    "$schema": "https://opencode.ai/config.json",
+    "model": "scripted/claude-sonnet-4-5",
+    "small_model": "scripted/claude-haiku-4-5",
+    "autoupdate": False,
+    "share": "disabled",
+}
+QWEN: dict[str, Any] = {
+    "security": {"auth": {"selectedType": "anthropic"}},
+    "model": {"name": "claude-sonnet-4-5"},
+    "privacy": {"usageStatisticsEnabled": False},
+    "general": {"enableAutoUpdate": False},
+    "telemetry": {"enabled": False},
+}
 KEY = "not-a-key-000000000000"
 CLAUDE = {  # what it asks a person at its very first start
     "hasCompletedOnboarding": True,
@@ -90,9 +104,26 @@ class Bed:
         (root / "kept").mkdir()
         (self.home / ".codex" / "config.toml").write_text(CODEX.format(url=self.model.url))
         (self.home / ".gemini" / "settings.json").write_text(json.dumps(GEMINI))
+        self._write_config(".config/opencode/opencode.json", OPENCODE | {"provider": self._provider()})
+        models: list[dict[str, str]] = [
+            {"id": QWEN["model"]["name"], "envKey": "QWEN_KEY", "baseUrl": f"{self.model.url}/qwen"}
+        ]
+        self._write_config(".qwen/settings.json", QWEN | {"modelProviders": {"anthropic": models}})
         (self.home / ".claude.json").write_text(json.dumps(CLAUDE))
+        # OpenCode installs a package into each of its folders. It tries for a minute unless it gets a 404.
+        (self.home / ".npmrc").write_text(f"registry={self.model.url}/\n")
         self.env = self._environment(programs)
         (self.home / ".profile").write_text(f"PATH='{self.env['PATH']}'\n")  # Codex's shell is a login shell
+
+    def _write_config(self, path: str, config: dict[str, Any]) -> None:
+        file = self.home / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps(config))
+
+    def _provider(self) -> dict[str, Any]:
+        options = {"baseURL": f"{self.model.url}/opencode/v1", "apiKey": KEY}
+        models: dict[str, Any] = {"claude-sonnet-4-5": {}, "claude-haiku-4-5": {}}
+        return {"scripted": {"npm": "@ai-sdk/anthropic", "options": options, "models": models}}
 
     def _environment(self, programs: Path) -> dict[str, str]:
         node = Path(shutil.which("node") or "/usr/bin/node").parent
@@ -117,6 +148,10 @@ class Bed:
             "DISABLE_AUTOUPDATER": "1",
             "IS_SANDBOX": "1",
             "OPENAI_API_KEY": KEY,
+            "QWEN_KEY": KEY,
+            "OPENCODE_DISABLE_AUTOUPDATE": "1",
+            "OPENCODE_DISABLE_MODELS_FETCH": "1",
+            "OPENCODE_DISABLE_LSP_DOWNLOAD": "1",
             "GEMINI_API_KEY": KEY,
             "GOOGLE_GEMINI_BASE_URL": self.model.url,
             "GEMINI_CLI_TRUST_WORKSPACE": "true",
@@ -126,9 +161,15 @@ class Bed:
         """A new repository with leftoff installed for these agents."""
         self.made += 1
         made = Project(self, self.root / f"p{self.made:03d}")
+        self.trust(made.folder)
         for agent in agents:
             made.leftoff("install", agent)
         return made
+
+    def trust(self, folder: Path) -> None:
+        """Let Codex use the settings of a folder, as if its user had said so."""
+        with (self.home / ".codex" / "config.toml").open("a") as file:
+            file.write(f'[projects."{folder}"]\ntrust_level = "trusted"\n')
 
     def close(self) -> None:
         self.model.close()
@@ -151,11 +192,12 @@ class Project:
         (folder / "untracked.bin").write_bytes(b"\0\1untracked\xff\n")
 
     def files(self) -> dict[str, bytes]:
-        """Everything in it, but for what belongs to git and leftoff."""
+        """Everything in it, but for what belongs to git and leftoff, and settings that an agent writes itself."""
         found = {}
         for path in sorted(self.folder.rglob("*")):
             name = path.relative_to(self.folder)
-            if path.is_file() and name.parts[0] not in (".git", ".leftoff"):
+            own = name.parts[0] in (".git", ".leftoff", ".opencode") or str(name) == ".qwen/settings.json"
+            if path.is_file() and not own:
                 found[str(name)] = path.read_bytes()
         return found
 
@@ -212,5 +254,7 @@ class Project:
 
     def start(self, words: list[str], **env: str) -> Life:
         self.lives += 1
+        # OpenCode waits for the locks of installations that it did not wait for when it exited.
+        shutil.rmtree(self.bed.home / ".local" / "state" / "opencode" / "locks", ignore_errors=True)
         kept = self.bed.root / "kept" / f"{self.folder.name}-{self.lives:03d}"
         return Life(words, self.folder, {**self.bed.env, **env}, kept)

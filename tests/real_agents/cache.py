@@ -1,4 +1,4 @@
-"""Where the agents' programs are kept: installed once, in the versions that `packages.json` pins."""
+"""The agents' programs: installed once, in the versions of `packages.json`, which a whole run brings up to date."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ PROGRAMS = {
     "claude": "@anthropic-ai/claude-code",
     "codex": "@openai/codex",
     "gemini": "@google/gemini-cli",
+    "opencode": "opencode-ai",
+    "qwen": "@qwen-code/qwen-code",
 }
 
 
@@ -29,7 +31,8 @@ def versions() -> dict[str, str]:
 
 
 def programs() -> Path:
-    """The folder with the agents' programs, which are installed where they are not yet."""
+    """Return the folder with the programs, and install them if they are not there yet. A Node.js is among them: some
+    of them need a newer one than the system may have."""
     npm = cache() / "npm"
     pinned = npm / "package.json"
     if not pinned.exists() or pinned.read_bytes() != PINNED.read_bytes():
@@ -38,12 +41,22 @@ def programs() -> Path:
     return npm / "node_modules" / ".bin"
 
 
+def newest() -> None:
+    """Write the newest versions on npm to `packages.json`."""
+    pinned = json.loads(PINNED.read_text())
+    for package in pinned["dependencies"]:
+        found = subprocess.run(["npm", "view", package, "version"], capture_output=True, text=True)
+        pinned["dependencies"][package] = found.stdout.strip() or pinned["dependencies"][package]
+    PINNED.write_text(json.dumps(pinned, indent=2) + "\n")
+
+
 def _install(npm: Path) -> None:
     if shutil.which("npm") is None:
         raise SystemExit("make agents needs npm: install Node.js 20 or newer.")
     npm.mkdir(parents=True, exist_ok=True)
     (npm / "package.json").unlink(missing_ok=True)
-    wanted = [f"{package}@{versions()[agent]}" for agent, package in PROGRAMS.items()]
+    pinned = json.loads(PINNED.read_text())["dependencies"]
+    wanted = [f"{package}@{version}" for package, version in pinned.items()]
     quiet = ("--no-audit", "--no-fund", "--no-save", "--loglevel=error")
     subprocess.run(["npm", "install", *quiet, "--prefix", str(npm), *wanted], check=True)
     late = npm / "node_modules" / PROGRAMS["claude"] / "install.cjs"

@@ -12,9 +12,13 @@ import sys
 _MARK = "LEFTOFF_AGENTS_INSIDE"
 
 
+def inside() -> bool:
+    return bool(os.environ.get(_MARK))
+
+
 def enter(words: list[str], module: str = "tests.real_agents") -> None:
     """Start this very program again inside, unless we are there."""
-    if os.environ.get(_MARK):
+    if inside():
         subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
         return
     user = [] if os.geteuid() == 0 else ["--map-root-user"]

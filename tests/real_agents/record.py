@@ -14,10 +14,12 @@ from tests.real_agents.life import Life
 from tests.real_agents.model.answers import Answer, Call
 
 RECORDED = Path(__file__).parents[1] / "agents" / "recorded"
-SETTINGS = {
+HOOKS = {
     "claude": ".claude/settings.json",
     "codex": ".codex/hooks.json",
     "gemini": ".gemini/settings.json",
+    "opencode": ".opencode/plugins/leftoff.js",
+    "qwen": ".qwen/settings.json",
 }
 SPY = """#!/bin/sh
 event=$(cat)
@@ -49,16 +51,18 @@ class Recorder:
         self._spied(self.project, spy)
 
     def _spied(self, project: Project, spy: Path) -> None:
-        path = project.folder / SETTINGS[self.agent.name]
-        settings = json.loads(path.read_text())
-        for entries in settings["hooks"].values():
-            for hook in (hook for entry in entries for hook in entry["hooks"]):
-                hook["command"] = hook["command"].replace(str(BIN / "leftoff"), str(spy))
-        path.write_text(json.dumps(settings))
+        path = project.folder / HOOKS[self.agent.name]
+        text = path.read_text()
+        path.write_text(text.replace("exec leftoff ", f"exec {spy} ").replace('["leftoff"', f'["{spy}"'))
 
-    def life(self, prompt: str, *answers: Answer, resume: str | None = None) -> Life:
-        """A life of the agent, whose lines are kept with what the model counted."""
+    def life(self, prompt: str, *answers: Answer, resume: str | None = None, helper: str = "") -> Life:
+        """A life of the agent, whose lines are kept with what the model counted. ``helper``: what a helper that is
+        asked to look around answers."""
         self.bed.model.script(*answers)
+        if helper:
+            self.bed.model.replies = lambda request: (
+                Answer(helper) if request.says("Look around") and not request.says(prompt) else None
+            )
         found = self.agent.tell(self.project, prompt, resume=resume, todo=True)
         lines = [_plain(line) for line in found.lines if line.get("subtype") not in _TALK]
         about = {"prompt": prompt, "exit": found.process.returncode, "turns": self.bed.model.served.turns}
@@ -127,7 +131,7 @@ def record(bed: Bed, agent: Agent) -> None:
         session = agent.session(kept.life("Start", Answer("Started.")))
         kept.life("/compact", Answer("<summary>What matters.</summary>"), resume=session)
         helper = Call("Agent", {"description": "look", "prompt": "Look around", "subagent_type": "Explore"})
-        answers = (*calls(helper), Answer("I looked around."), Answer("Fine."))
-        kept.life("Ask a helper", *answers, resume=session)
+        answers = (*calls(helper), Answer("Fine."))
+        kept.life("Ask a helper", *answers, resume=session, helper="I looked around.")
     kept.life("continue", Answer("All done."))
     kept.write()

@@ -183,13 +183,14 @@ def _text(value: Any) -> str:
 
 class ClaudeAdapter(Adapter):
     name = "claude"
-    options = LIMITS
+    options: tuple[str, ...] = LIMITS
     chooses = True
     permissions = {
         "default": "", "plan": "plan", "acceptEdits": "acceptEdits", "bypass": "bypassPermissions",
         "auto": "auto", "dontAsk": "dontAsk", "manual": "manual",
     }  # fmt: skip
-    talks, talks_again = ("claude",), ("claude", "--resume")
+    talks: tuple[str, ...] = ("claude",)
+    talks_again: tuple[str, ...] = ("claude", "--resume")
 
     def words(self, prompt: str | None, asked: StepWishes, session: str | None, resume: bool) -> list[str]:
         words = ["claude", "-p", *_word(prompt), "--output-format", "stream-json", "--verbose"]
@@ -351,7 +352,7 @@ class OpencodeAdapter(Adapter):
     name = "opencode"
     options = ("model",)
     counted = ("turns", "budget")
-    talks, talks_again = ("opencode", "run"), ("opencode", "-s")
+    talks, talks_again = ("opencode", "--prompt"), ("opencode", "-s")
 
     def words(self, prompt: str | None, asked: StepWishes, session: str | None, resume: bool) -> list[str]:
         words = ["opencode", "run", "--format", "json", *_flag("--model", asked.model)]
@@ -384,6 +385,26 @@ class OpencodeAdapter(Adapter):
             else:
                 out.ended = out.ok = reason not in ("tool-calls", "tool_calls")  # else another turn follows
         return None
+
+
+# -- Qwen Code
+
+
+class QwenAdapter(ClaudeAdapter):
+    """Qwen Code prints the lines of Claude Code, with no cost, and has options of its own."""
+
+    name = "qwen"
+    options = ("model", "turns", "permissions", "tools")
+    permissions = {
+        "default": "default", "plan": "plan", "acceptEdits": "auto-edit", "auto": "auto", "bypass": "yolo",
+    }  # fmt: skip
+    talks, talks_again = ("qwen", "-i"), ("qwen", "--resume")
+
+    def words(self, prompt: str | None, asked: StepWishes, session: str | None, resume: bool) -> list[str]:
+        words = ["qwen", *(["-p", prompt] if prompt is not None else []), "--output-format", "stream-json"]
+        words += ["--resume" if resume else "--session-id", session] if session else []
+        words += _flag("--model", asked.model) + _flag("--max-session-turns", asked.turns)
+        return words + _flag("--approval-mode", asked.permissions) + _flag("--allowed-tools", asked.tools)
 
 
 # -- an agent of leftoff.toml
@@ -441,7 +462,8 @@ class TemplateAdapter(Adapter):
 
 
 _KNOWN: dict[str, Adapter] = {
-    one.name: one for one in (ClaudeAdapter(), CodexAdapter(), GeminiAdapter(), OpencodeAdapter())
+    one.name: one
+    for one in (ClaudeAdapter(), CodexAdapter(), GeminiAdapter(), OpencodeAdapter(), QwenAdapter())
 }
 
 

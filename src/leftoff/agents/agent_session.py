@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from leftoff.engine import sessions
 from leftoff.engine.find import is_spent
-from leftoff.engine.git import git_head, main_worktree, upward
+from leftoff.engine.git import git_branch, git_head, main_worktree, upward
 from leftoff.engine.opening import Opening
 from leftoff.engine.project import (
     Project,
@@ -175,7 +175,11 @@ def begin(session: AgentSession, *, again: bool = True) -> SessionRun:
 def _offered(session: AgentSession) -> RunRow | None:
     """Return the newest run that has something left to do and that no process works on."""
     project = session.project
-    return project.store.read(lambda view: next(sessions.free_runs(view, session.branch, project.at), None))
+    free = project.store.read(lambda view: list(sessions.free_runs(view, session.branch, project.at)))
+    # Another worktree of the repository may have a newer one.
+    here = git_branch(project.folder)
+    own = (row for row in free if here and row.card.get("git_branch") == here)
+    return next(own, free[0] if free else None)
 
 
 def other_offers(session: AgentSession) -> int:

@@ -11,8 +11,6 @@ from leftoff.engine.transcript import gemini_end
 from leftoff.errors import Invalid
 from leftoff.model.codec import decode
 
-AGENTS = ("claude", "codex", "gemini")
-
 # Gemini CLI has other words for some of its events.
 _SAME = {
     "PreCompress": "PreCompact",
@@ -21,7 +19,19 @@ _SAME = {
     "BeforeTool": "PreToolUse",
     "AfterTool": "PostToolUse",
 }
-_WRITES = frozenset(("Write", "Edit", "MultiEdit", "NotebookEdit", "write_file", "replace", "apply_patch"))
+_WRITES = frozenset(
+    (
+        "Write",
+        "Edit",
+        "MultiEdit",
+        "NotebookEdit",
+        "write_file",
+        "replace",
+        "edit",
+        "notebook_edit",
+        "apply_patch",
+    )
+)
 # What is read of an event. The rest, and the bulk of a writing tool's input, does not go to the spool.
 _READ = (
     *("hook_event_name", "session_id", "cwd", "transcript_path", "source", "reason", "trigger", "turn_id"),
@@ -44,6 +54,7 @@ _LISTS = {
     "TodoWrite": ("todos", "content"),
     "update_plan": ("plan", "step"),
     "write_todos": ("todos", "description"),
+    "todo_write": ("todos", "content"),
 }
 _TASKS = ("TaskCreate", "TaskUpdate")
 _STATUS = {
@@ -139,7 +150,8 @@ class HookEvent:
         if not error:
             answer = self.data.get("tool_response")
             told = answer.get("llmContent") if isinstance(answer, dict) else None
-            error = told if isinstance(told, str) and "\nExit Code: " in told else ""
+            is_failure = isinstance(told, str) and "\nExit Code: " in told and "\nExit Code: 0\n" not in told
+            error = str(told) if is_failure else ""
         for mark in _MARKS:
             error = error.replace(mark, "")
         return (command, error.strip()) if error else None

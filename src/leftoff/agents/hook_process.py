@@ -51,6 +51,10 @@ def process_hook(call: HookCall, data: bytes) -> bytes:
         try:
             delivery = Delivery(event, data, call.agent, call.anywhere, _callers(call, event))
             answer = _record(project, folder, delivery)
+            if call.agent == "qwen" and event.name == "Stop" and _is_headless(delivery.callers):
+                about = {**event.data, "hook_event_name": "SessionEnd", "reason": "the only turn ended"}
+                ended = delivery._replace(event=HookEvent(about), source=data + b"-end")
+                _record(project, folder, ended)
         finally:
             project.close()
         note_event(folder, call.agent, event)
@@ -62,6 +66,12 @@ def process_hook(call: HookCall, data: bytes) -> bytes:
         return _fault(event, error) if event is not None else b""
     finally:
         _give_up_after(0)
+
+
+def _is_headless(callers: list[HookCaller]) -> bool:
+    """Return whether Qwen Code does one prompt and exits. It reports no end of such a session."""
+    words = [word for caller in callers if caller.process for word in words_of(caller.process.pid)]
+    return any(word in ("-p", "--prompt") or word.startswith("--prompt=") for word in words)
 
 
 def _give_up_after(seconds: float) -> None:

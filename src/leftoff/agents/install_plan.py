@@ -16,8 +16,6 @@ from leftoff.agents.settings_text import (
     SettingsEntries,
     add_to_json,
     add_to_toml,
-    hook_commands,
-    read_json_settings,
     remove_from_json,
     remove_from_toml,
 )
@@ -199,7 +197,7 @@ class InstallPlan:
         if record and "original" in record and record.get("written") == text_digest(before):
             return FileChange(path, before, record["original"])
         after = _removed(before, path, entries, record)
-        nothing_left = after != before and after.strip(BLANKS) in ("", "{}")
+        nothing_left = after != before and _is_empty(after)
         ours = record is None or record.get("made")
         return FileChange(path, before, None if nothing_left and ours else after)
 
@@ -253,18 +251,20 @@ def _removed(text: str, path: str, entries: SettingsEntries, record: dict[str, A
     return remove_from_json(text, path, entries, switched=switched)
 
 
+def _is_empty(text: str) -> bool:
+    """Return whether settings hold nothing but what an agent writes into every file: its schema or its version."""
+    try:
+        return all(key.startswith("$") for key in json.loads(text.strip(BLANKS) or "{}"))
+    except ValueError:
+        return False
+
+
 def text_digest(text: str) -> str:
     return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
 
 
 # -- the check
 
-# The events of every session in which the agent was asked something and answered.
-_NEEDED = {
-    "claude": ("UserPromptSubmit", "Stop"),
-    "codex": ("UserPromptSubmit", "Stop"),
-    "gemini": ("BeforeAgent", "AfterAgent"),
-}
 _NOT_INSTALLED, _NOT_SEEN = 3, 7  # exit codes
 
 
@@ -321,8 +321,7 @@ class InstallCheck:
 def check_install(recipe: Recipe, store: str) -> InstallCheck:
     """Compare an agent's settings with the events that the project's store has seen."""
     text = SettingsFiles(recipe.base, user=recipe.user).read(recipe.settings) or ""
-    data = read_json_settings(text, recipe.settings)[0] if text.strip(BLANKS) else {}
-    commands = hook_commands(data, recipe.agent)
+    commands = recipe.calls(text)
     try:
         since = os.path.getmtime(journal_path(recipe))
     except OSError:
@@ -336,7 +335,7 @@ def check_install(recipe: Recipe, store: str) -> InstallCheck:
         bool(commands) and _is_current(recipe),
         sorted(gone),
         events,
-        [name for name in _NEEDED[recipe.agent] if commands and name not in came],
+        [name for name in recipe.needed if commands and name not in came],
         recipe.conditions,
     )
 

@@ -19,7 +19,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS
 from pydantic import Field
 
-from leftoff.agents.hook_events import AGENTS
+from leftoff.agents import AGENTS
 from leftoff.agents.mcp_words import for_a_model, told
 from leftoff.engine.findings import NEVER_YES, REFUSE, check_by_proxy
 from leftoff.engine.judge import Verdict

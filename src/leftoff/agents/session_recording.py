@@ -154,7 +154,8 @@ def _prompt(session: AgentSession, event: HookEvent) -> None:
     """
     if event.is_nudge or not session.has_home:
         return
-    is_notification = event.prompt.startswith("<task-notification>")
+    # Claude Code's notifications and, after each tool of Qwen Code, an empty prompt.
+    is_notification = not event.prompt or event.prompt.startswith("<task-notification>")
     handed = event.prompt.startswith(HEAD)
     row, asked, head = session.row, session.fit(event.prompt), session.git_head
     changed = _changed_files(session, row)
@@ -169,6 +170,7 @@ def _prompt(session: AgentSession, event: HookEvent) -> None:
             changes.delete("error", _ERROR)
         turn = _turn(session, tx, row, changes)
         if turn.is_running and is_notification:
+            turn.changed(changed.names)
             return
         if turn.record is None or turn.record.get("status") != COMPLETED:
             turn.changed(changed.names)

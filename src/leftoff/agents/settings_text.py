@@ -38,17 +38,14 @@ class SettingsEntries(NamedTuple):
     hooks: dict[str, Data] | None = None  # by event
     server: Data | None = None
     switch: Switch | None = None
-
-    @property
-    def server_key(self) -> str:
-        return "mcp_servers" if self.agent == "codex" else "mcpServers"
+    server_key: str = "mcpServers"
 
 
 # -- recognizing our entries
 
 
 def leftoff_called(hook: Any, agent: str) -> str | None:
-    """Return the path of the leftoff that a hook calls as `leftoff hook AGENT`, or ``None``."""
+    """Return what a hook calls as `leftoff hook AGENT`, a name or a path; ``None`` if it is not ours."""
     if not isinstance(hook, dict) or not isinstance(hook.get("command"), str):
         return None
     args = hook.get("args")
@@ -56,8 +53,10 @@ def leftoff_called(hook: Any, agent: str) -> str | None:
         words = [hook["command"], *args] if isinstance(args, list) and args else shlex.split(hook["command"])
     except ValueError:
         return None
-    ours = len(words) > 2 and os.path.basename(words[0]) == "leftoff" and words[1:3] == ["hook", agent]
-    return words[0] if ours else None
+    for at, word in enumerate(words):
+        if os.path.basename(word) == "leftoff" and words[at + 1 : at + 3] == ["hook", agent]:
+            return str(word)
+    return None
 
 
 def hook_commands(data: Data, agent: str) -> list[str]:
@@ -78,9 +77,16 @@ def _groups(data: Data) -> list[tuple[str, Data]]:
 
 
 def _is_our_server(value: Any) -> bool:
-    if not isinstance(value, dict) or not isinstance(value.get("command"), str):
+    if not isinstance(value, dict):
         return False
-    return os.path.basename(value["command"]) == "leftoff" and value.get("args") == ["mcp"]
+    command = value.get("command")
+    words = command if isinstance(command, list) else [command, *(value.get("args") or [])]
+    return (
+        len(words) == 2
+        and isinstance(words[0], str)
+        and os.path.basename(words[0]) == "leftoff"
+        and words[1] == "mcp"
+    )
 
 
 def _check_server(data: Data, entries: SettingsEntries, path: str) -> bool:
@@ -171,7 +177,9 @@ def _paste_json(entries: SettingsEntries, *, with_switch: bool) -> str:
         lines.append(f'  "{entries.server_key}": {json.dumps({"leftoff": entries.server})}')
     if entries.switch is not None and with_switch:
         keys, value = entries.switch
-        lines.append(f'  "{keys[0]}": {json.dumps({keys[1]: value})}')
+        for key in reversed(keys[1:]):
+            value = {key: value}
+        lines.append(f'  "{keys[0]}": {json.dumps(value)}')
     return ",\n".join(lines)
 
 
@@ -226,6 +234,18 @@ def _turn_on(data: Data, switch: Switch, path: str) -> bool:
     return True
 
 
+def _turn_off(data: Data, switch: Switch) -> None:
+    """Remove a setting that is as leftoff set it, with the tables that become empty by it."""
+    table, (key, *rest) = data.get(switch.keys[0]), switch.keys
+    if not rest:
+        if table == switch.value:
+            del data[key]
+    elif isinstance(table, dict) and table:
+        _turn_off(table, Switch(tuple(rest), switch.value))
+        if not table:
+            del data[key]
+
+
 def remove_from_json(text: str, path: str, entries: SettingsEntries, *, switched: bool | None) -> str:
     """Return the text without our entries.
 
@@ -247,11 +267,7 @@ def remove_from_json(text: str, path: str, entries: SettingsEntries, *, switched
             del servers["leftoff"]
         _drop_emptied(data, before, entries.server_key)
     if entries.switch is not None and switched:
-        (key, name), value = entries.switch
-        table = data.get(key)
-        if isinstance(table, dict) and table.get(name) == value:
-            del table[name]
-            _drop_emptied(data, before, key)
+        _turn_off(data, entries.switch)
     if data == before:
         return text
     if problem:

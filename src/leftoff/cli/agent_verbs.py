@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
+from leftoff.agents import AGENTS
 from leftoff.cli.context import Context
 from leftoff.cli.options import Args
 from leftoff.cli.text import clean, clean_lines
@@ -12,12 +13,12 @@ from leftoff.errors import NotFound, Unsupported, Usage, usage_errors
 
 # -- install
 
-AGENTS = ("claude", "codex", "gemini")
-
 
 def run_install(args: Args, ctx: Context) -> int:
+    import shutil
+
     from leftoff.agents.install_plan import InstallPlan, check_install
-    from leftoff.agents.install_recipes import Recipe
+    from leftoff.agents.install_recipes import RECIPES
 
     agent = args.rest[0]
     if agent not in AGENTS:
@@ -25,7 +26,7 @@ def run_install(args: Args, ctx: Context) -> int:
     if args.check and (args.uninstall or args.dry_run):
         raise Usage("--check cannot be combined with --uninstall or --dry-run.")
     base = os.path.expanduser("~") if args.user else ctx.project.folder
-    recipe = Recipe(agent, base, _own_command(), user=args.user)
+    recipe = RECIPES[agent](base, _own_command(), user=args.user)
     if args.check:
         found = check_install(recipe, ctx.project.store_folder)
         ctx.answer(found, clean_lines("\n".join(found.lines())))
@@ -51,6 +52,11 @@ def run_install(args: Args, ctx: Context) -> int:
         ctx.say(f"leftoff: {number} files changed.")
         if not args.uninstall:
             ctx.say(recipe.conditions)
+            if shutil.which(recipe.command) is None:
+                ctx.say(
+                    f"`leftoff` is not on your PATH, and {agent} will not find it. Start it where it is, or put "
+                    f"{os.path.dirname(_own_command())} on your PATH."
+                )
             ctx.say(f"`leftoff install {recipe.agent} --check` tells whether its hooks fire.")
     return 0
 
@@ -61,7 +67,7 @@ def run_uninstall(args: Args, ctx: Context) -> int:
 
 
 def _own_command() -> str:
-    """The absolute path of this command: an agent's environment may not have it on its PATH."""
+    """Return the absolute path of this command."""
     import shutil
 
     own = os.path.abspath(sys.argv[0])

@@ -110,8 +110,9 @@ class Caller:
 
     @property
     def session(self) -> str | None:
-        """The agent's session that this belongs to: as our hooks said, or as Codex says in its shell."""
-        return self._session or self.variable("LEFTOFF_SESSION") or self.variable("CODEX_THREAD_ID")
+        """The agent's session that this belongs to: as our hooks said, or as the agent says in its shell."""
+        names = ("LEFTOFF_SESSION", "CODEX_THREAD_ID", "QWEN_CODE_SESSION_ID")
+        return self._session or next(filter(None, map(self.variable, names)), None)
 
     @property
     def agent(self) -> Process | None:

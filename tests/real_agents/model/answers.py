@@ -43,8 +43,10 @@ DONE = Answer("All done.")
 
 @dataclass(frozen=True)
 class Request:
-    """One request for an answer. ``main``: it offers tools, so it is the agent's own work, and no title or the like."""
+    """One request for an answer. ``agent``: who asks. ``main``: it offers tools, so it is the agent's own work, and no
+    title or the like."""
 
+    agent: str
     api: str
     main: bool
     model: str

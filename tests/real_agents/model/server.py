@@ -67,9 +67,9 @@ class Model:
         """Until so many main requests have come."""
         self._wait(lambda: len(self.main) >= number, f"main request {number}")
 
-    def wait_for_wait(self) -> None:
-        """Until an answer has begun that does not go on."""
-        self._wait(lambda: self._waiting > 0, "an answer that waits")
+    def wait_for_wait(self, number: int = 1) -> None:
+        """Until so many answers have begun that do not go on."""
+        self._wait(lambda: self._waiting >= number, "an answer that waits")
 
     def _wait(self, holds: Callable[[], bool], what: str) -> None:
         with self._changed:

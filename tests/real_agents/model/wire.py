@@ -30,19 +30,22 @@ _OWN = {429: "rate_limit_exceeded", 529: "server_is_overloaded"}
 def request_of(path: str, body: dict[str, Any]) -> Request | None:
     """The request for an answer that was posted there; ``None`` where it is none."""
     path = path.partition("?")[0]
+    own = next((name for name in ("opencode", "qwen") if path.startswith(f"/{name}/")), None)
     model = str(body.get("model") or "")
     if path.endswith("/messages"):
-        return Request("anthropic", bool(body.get("tools") and body.get("stream")), model, body)
+        return Request(
+            own or "claude", "anthropic", bool(body.get("tools") and body.get("stream")), model, body
+        )
     if path.endswith("/responses"):
         more = any(
             item.get("type") == "additional_tools"
             for item in body.get("input") or []
             if isinstance(item, dict)
         )
-        return Request("openai", bool(body.get("tools")) or more, model, body)
+        return Request("codex", "openai", bool(body.get("tools")) or more, model, body)
     if path.lower().endswith("generatecontent"):
         name = path.rpartition("/")[2].partition(":")[0]
-        return Request("gemini", bool(body.get("tools")) and "stream" in path, name, body)
+        return Request("gemini", "gemini", bool(body.get("tools")) and "stream" in path, name, body)
     return None
 
 

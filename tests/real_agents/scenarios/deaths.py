@@ -61,11 +61,16 @@ def new_session(bed: Bed, agent: Agent) -> None:
     project.sound()
 
 
+def finishes(agent: Agent) -> tuple[Answer, ...]:
+    """Return what a later session does to end the work that was cut off: a turn that changes nothing is not enough."""
+    return (*calls(agent.shell("echo the rest >> guide.md")), Answer("All of it is done."))
+
+
 @scenario("killed, resumed by id", "the session is told the whole brief of its run")
 def resumed(bed: Bed, agent: Agent) -> None:
     project, session = killed(bed, agent)
     run_id = project.show()["run_id"]
-    bed.model.script(Answer("All of it is done."))
+    bed.model.script(*finishes(agent))
     agent.tell(project, "go on", resume=session)
     must("it is told its brief", told(bed, f"{BRIEF} {run_id}"))
     run = project.show(run_id)
@@ -78,7 +83,7 @@ def resumed(bed: Bed, agent: Agent) -> None:
 def typed(bed: Bed, agent: Agent) -> str | None:
     project, first = killed(bed, agent)
     run_id = project.show()["run_id"]
-    bed.model.script(Answer("All of it is done."))
+    bed.model.script(*finishes(agent))
     word = "continue" if agent.name == "codex" else "resume"
     life = agent.tell(project, word)
     must("it is told the brief", told(bed, f"{BRIEF} {run_id}") and told(bed, "Write the guide"))

@@ -8,7 +8,7 @@ from tests.real_agents.agents import Agent, calls
 from tests.real_agents.bed import Bed, Project, Unsupported, expect, must
 from tests.real_agents.model.answers import Answer, Call, Request
 from tests.real_agents.scenarios import scenario
-from tests.real_agents.scenarios.deaths import BRIEF, killed, told
+from tests.real_agents.scenarios.deaths import BRIEF, finishes, killed, told
 from tests.real_agents.terminal import Terminal
 
 SUMMARY = Answer("<summary>What matters: the guide is half done.</summary>")
@@ -34,7 +34,7 @@ def compaction(bed: Bed, agent: Agent) -> str | None:
         f"a checkpoint before it: {_notes(project, run_id)}",
         any("compacted" in note for note in _notes(project, run_id)),
     )
-    bed.model.script(Answer("All of it is done."))
+    bed.model.script(*finishes(agent))
     agent.tell(project, "go on", resume=session)
     must("it is told its brief", told(bed, f"{BRIEF} {run_id}"))
     expect("status", "completed", project.show(run_id)["status"])
@@ -76,7 +76,12 @@ def subagent(bed: Bed, agent: Agent) -> None:
         raise Unsupported(_no_such_event(bed, agent, project))
     if agent.name == "claude":
         helper = Call("Agent", {"description": "look", "prompt": "Look around", "subagent_type": "Explore"})
-        bed.model.script(*calls(helper), Answer("I looked around."), Answer("Fine."))
+        bed.model.script(*calls(helper), Answer("Fine."))
+        bed.model.replies = lambda request: (
+            Answer("I looked around.")
+            if request.says("Look around") and not request.says("ask a helper")
+            else None
+        )
     else:
         bed.model.script()
         bed.model.replies = _Asks(agent, project)

@@ -17,7 +17,13 @@ from tests.real_agents.scenarios.steps import flow, play
 
 MOMENTS = 20
 WHO = ("driver", "launcher", "child", "all")
-PROGRAMS = {"claude": r"claude(\.exe)? -p ", "codex": r"codex exec ", "gemini": r"gemini -p "}
+PROGRAMS = {
+    "claude": r"claude(\.exe)? -p ",
+    "codex": r"codex exec ",
+    "gemini": r"gemini -p ",
+    "opencode": r"opencode run ",
+    "qwen": r"qwen -p ",
+}
 PARTS = 3
 
 

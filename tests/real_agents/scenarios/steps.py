@@ -9,8 +9,8 @@ from tests.real_agents.agents import AGENTS, Agent, calls, flat
 from tests.real_agents.bed import Bed, Project, Unsupported, expect, must
 from tests.real_agents.model.answers import Answer, Request
 from tests.real_agents.scenarios import scenario
+from tests.real_agents.scenarios.deaths import finishes
 
-APIS = {"claude": "anthropic", "codex": "openai", "gemini": "gemini"}
 PRICES = {
     "claude-sonnet": (3.0, 15.0),
     "claude-haiku": (1.0, 5.0),
@@ -163,15 +163,15 @@ def failover(bed: Bed, agent: Agent) -> str:
         write = other.write(str(project.folder / "NOTES.md"), "# Notes\n")
         bed.model.script(*calls(write), Answer(f"Written by {name}."))
 
-        def refuse(request: Request, api: str = APIS[agent.name]) -> Answer | None:
-            return Answer(status=429, message="Rate limit reached.") if request.api == api else None
+        def refuse(request: Request) -> Answer | None:
+            return Answer(status=429, message="Rate limit reached.") if request.agent == agent.name else None
 
         bed.model.replies = refuse
         expect(f"exit code, to {name}", 0, play(project))
         expect("who did it", name, step(project)["result"]["agent"])
         must(
             "it was told why",
-            any(one.says(why) for one in bed.model.main if one.api == APIS[name]),
+            any(one.says(why) for one in bed.model.main if one.agent == name),
         )
     return f"by {' and by '.join(others)}"
 
@@ -191,7 +191,7 @@ def handover(bed: Bed, agent: Agent) -> str:
         life.kill()
         run_id = project.show()["run_id"]
         over = project.leftoff("handover", run_id, "--to", name, "--json").json
-        bed.model.script(Answer("All of it is done."))
+        bed.model.script(*finishes(other))
         words = other.words(over["command"][-1], None, False)
         taken = project.start(words, **over["env"])
         taken.wait()
