@@ -472,7 +472,7 @@ def test_what_another_program_writes_meanwhile_is_not_lost(uninstall: bool, proj
     plan = InstallPlan(recipe, uninstall=uninstall)
     put(path, '{"permissions": {"deny": ["Bash"]}}')
     before = everything(project)
-    with pytest.raises(Conflict, match="meanwhile"):
+    with pytest.raises(Conflict, match="in the meantime"):
         plan.apply()
     assert before == everything(project)
 
