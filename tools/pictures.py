@@ -41,7 +41,7 @@ from tests.real_agents.scenarios.terminals import QUESTIONS  # noqa: E402
 
 README = ROOT / "README.md"
 PICTURE = ROOT / "docs" / "pictures" / "agent.svg"
-COLUMNS, ROWS = 88, 30
+COLUMNS, ROWS = 88, 38
 PATIENCE = 120.0  # seconds that the recording waits for a program
 TASK = "Move the parser to the new lexer"
 STEPS = ("Read the old parser", "Port the tokens", "Port the grammar", "Run the tests")
@@ -192,7 +192,8 @@ def _scenes(bed: Bed, project: Project, shell: Shell, claude: Agent) -> list[Fra
 def draw(frames: list[Frame]) -> str:
     """Return the frames as an SVG that shows one after the other. It needs no font or script from elsewhere."""
     length = sum(frame.seconds for frame in frames)
-    width, height = COLUMNS * CHAR + 2 * EDGE, ROWS * LINE + HEAD + FOOT
+    rows = max(Text.from_ansi(frame.shown).plain.rstrip().count("\n") for frame in frames) + 2
+    width, height = COLUMNS * CHAR + 2 * EDGE, rows * LINE + HEAD + FOOT
     rules, groups, begin = [], [], 0.0
     for frame in frames:
         first, last = 100 * begin / length, 100 * (begin + frame.seconds) / length
