@@ -64,7 +64,7 @@ def test_piped_it_is_plain_columns(tmp_path: Path) -> None:
     heading, line = succeed("ls", cwd=tmp_path).out.splitlines()
     assert [
         "RUN",
-        "STATUS",
+        "STATE",
         "HEALTH",
         "STEPS",
         "PERCENT",

@@ -139,3 +139,16 @@ def test_an_empty_name_is_none(project: Path) -> None:
         succeed("save", "--run", name, cwd=project)
     assert 2 == len(succeed("resume", "--list", "--json", cwd=project).json["checkpoints"])
     assert 2 == call("resume", "", "--list", cwd=project).code
+
+
+def test_a_run_id_may_be_shortened(project: Path) -> None:
+    """To a unique prefix of at least four characters; a name that is meant exactly goes before it."""
+    for run in ("nightly-20260101-0900", "nightly-20260102-0900", "release-7"):
+        succeed("start", "site", "--run-id", run, "--title", run[:7], cwd=project)
+    assert "release-7" == succeed("show", "rele", "--json", cwd=project).json["run_id"]
+    assert "release-7" == succeed("show", "release-@1", "--json", cwd=project).json["run_id"]
+    assert "release-7" == succeed("save", "rele", "--json", cwd=project).json["run_id"]
+    several = call("show", "nightly-2026", cwd=project)
+    assert 2 == several.code and "nightly-20260101-0900" in several.err and "nightly-20260102" in several.err
+    assert 3 == call("show", "rel", cwd=project).code
+    assert "nightly-20260102-0900" == succeed("show", "NIGHTLY", "--json", cwd=project).json["run_id"]

@@ -57,7 +57,7 @@ def test_its_form_is_the_protocols(tmp_path: Path) -> None:
         r'^Found existing checkpoint for "Release 1\.4"\n'
         r"Created: \d{4}-\d\d-\d\d \d\d:\d\d:\d\d \((just now|\d+ seconds? ago)\)\n"
         r"Progress: Step 2 of 4 completed\n"
-        r"Run: release-\S+ \(failed, idle\)\n"
+        r"Run: release-\S+ \(failed\)\n"
         r"\n"
         r"Options:\n"
         r"  \(r\)esume - Continue from test\n"

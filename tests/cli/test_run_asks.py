@@ -160,7 +160,7 @@ def test_somebody_else_decides_meanwhile(tmp_path: Path) -> None:
     write(tmp_path, APPROVAL)
     with Terminal("run", "flow.yaml", cwd=tmp_path) as terminal:
         terminal.expect("Which one? [1-4]: ")
-        succeed("approve", "--choice", "hold", cwd=tmp_path)
+        succeed("approve", "@", "--choice", "hold", cwd=tmp_path)
         terminal.type("approve\n")
         assert 0 == terminal.end(), terminal.shown
         assert "already decided: hold" in " ".join(terminal.shown.split())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -182,8 +183,7 @@ def test_time_used_against_estimates(tmp_path: Path) -> None:
     other = started(tmp_path, "other", "--steps", "x")
     both = succeed("status", "--json", cwd=tmp_path).json
     assert (None, {run, other}, found["time"]) == (both["time"], both["times"].keys(), both["times"][run])
-    (line,) = [line for line in succeed("status", cwd=tmp_path).out.splitlines() if "estimated" in line]
-    assert line.startswith("time ") and line.endswith(run)
+    assert "estimated" not in succeed("status", cwd=tmp_path).out, "only that of the current run is shown"
 
 
 def test_all_lists_every_run(tmp_path: Path) -> None:
@@ -198,3 +198,32 @@ def test_all_lists_every_run(tmp_path: Path) -> None:
         assert (wanted.out, wanted.err) == (found.out, found.err)
     assert 3 == len(succeed("status", "--all", "--json", cwd=tmp_path).json["runs"])
     assert 2 == call("status", "--all", "--watch", cwd=tmp_path).code
+
+
+FLOW = """
+name: release
+steps:
+  - id: sign-off
+    approval: {ask: "Publish it?", options: [publish, hold, reject]}
+"""
+
+
+def test_what_needs_you_comes_first(tmp_path: Path) -> None:
+    """A killed run is interrupted in every face, and a question is shown with the whole command that answers it."""
+    code = "import leftoff, os; leftoff.start('dies', run_id='dies', steps=['a']); os._exit(9)"
+    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment(), check=False)
+    (tmp_path / "flow.yaml").write_text(FLOW)
+    assert 7 == call("run", "flow.yaml", "--run-id", "asks", cwd=tmp_path).code
+    found = succeed("status", "--json", cwd=tmp_path).json
+    states = {each["run_id"]: (each["status"], each["state"]) for each in found["runs"]}
+    assert {"asks": ("paused", "waiting"), "dies": ("running", "interrupted")} == states
+    command = "leftoff approve asks sign-off --choice publish|hold"
+    assert [
+        {"run_id": "asks", "why": "approval", "what": "sign-off: Publish it?", "command": command},
+        {"run_id": "dies", "why": "dead", "what": "a", "command": "leftoff resume dies"},
+    ] == found["needs_you"]
+    text = succeed("status", cwd=tmp_path).out
+    assert text.startswith("Needs you\n") and f"    {command}\n" in text
+    for words in (("status",), ("ls",), ("show", "dies"), ("start", "dies")):
+        done = succeed(*words, cwd=tmp_path)
+        assert "interrupted" in done.out + done.err and "running" not in done.out + done.err, str(done)

@@ -257,7 +257,7 @@ def _choice(ctx: Context, request: RunRequest, twin: RunRow) -> str:
         return "resume"
     if not ctx.can_ask():
         raise NeedsPerson(
-            f"Run {twin.run_id} of this workflow is unfinished ({twin.status}).",
+            f"Run {twin.run_id} of this workflow is unfinished ({info_of(ctx.project, twin).state}).",
             hint="`leftoff run FILE --resume` continues it, `leftoff run FILE --fresh` starts over.",
         )
     from leftoff.operations.checkpoints import show
@@ -604,7 +604,7 @@ def _ask_about_run(ctx: Context, target: Target, found: dict[str, Any]) -> str:
     question = f"""Found existing checkpoint for "{clean(found["title"] or found["workflow"])}"
 Created: {clean(found["created_at"][:19].replace("T", " "))}{age}
 Progress: {how_far}
-Run: {found["run_id"]}@{found["version"]["seq"]} ({clean(found["status"])}, {found["health"]})
+Run: {found["run_id"]}@{found["version"]["seq"]} ({clean(found["state"])})
 
 Options:
   (r)esume - {clean(f"Continue{going}")}

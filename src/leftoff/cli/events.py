@@ -372,7 +372,11 @@ def _command(run_id: str, path: str, asked: Event) -> str:
     """Return the command that answers a waiting step."""
     if asked.get("how"):
         return str(asked["how"])
-    return how(run_id, path) if asked.get("kind") == "approval" else how(run_id, path, "step done --run")
+    return (
+        how(run_id, path, options=asked.get("options"))
+        if asked.get("kind") == "approval"
+        else how(run_id, path, "step done --run")
+    )
 
 
 # -- the end of a run
@@ -393,7 +397,7 @@ def run_verdict(event: Event, known: Progress, now: float) -> str:
         said = "its step is done" if total else "nothing to do"
     said += "".join(f", {steps[word]} {word}" for word in ("failed", "blocked", "waiting") if steps.get(word))
     run_id = clean(run.get("run_id") or known.run_id)
-    return f"{run_id} {in_words(clean(status))}: {said}, in {took(known.elapsed(now))}"
+    return f"{run_id} {in_words(clean(run.get('state') or status))}: {said}, in {took(known.elapsed(now))}"
 
 
 def advice(event: Event, known: Progress) -> list[tuple[str, str]]:

@@ -56,7 +56,7 @@ def run_start(args: Args, ctx: Context) -> int:
         ctx.say(f"leftoff: continuing {run_id}. `leftoff brief` says where it is.")
     elif twin is not None:
         ctx.say(
-            f"leftoff: {twin.run_id} of the same workflow is also unfinished ({twin.status}); "
+            f"leftoff: {twin.run_id} of the same workflow is also unfinished ({twin.state}); "
             f"`leftoff resume {twin.run_id}` continues it, as `start --resume` would have.\n"
             f"With two of them, say which one you mean: --run RUN or LEFTOFF_RUN."
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -11,6 +12,7 @@ from leftoff.cli.options import Args, positive
 from leftoff.cli.screen import Column, Region, Screen, facts, lay_out_table, rows_of, wrapped
 from leftoff.cli.text import Line, clean, clean_lines, columns, size, step_name
 from leftoff.clock import ago, lasted, millis
+from leftoff.engine.project import FOLDER
 from leftoff.engine.run_info import RunInfo
 from leftoff.operations.runs import Status, list_project_runs, status
 
@@ -18,13 +20,13 @@ EVERY_S = 1.0  # between two drawings of a page that shows relative times
 NEWEST = 50  # runs that `ls` lists
 BAR = 10  # columns of a progress bar
 
-# status: symbol, style
+# state: symbol, style
 RUN_LOOK = {
     "running": ("●", "busy"), "paused": ("◌", "dim"), "blocked": ("■", "warn"), "failed": ("✗", "bad"),
-    "completed": ("✓", "good"), "abandoned": ("–", "dim"),
+    "completed": ("✓", "good"), "abandoned": ("–", "dim"), "waiting": ("◔", "warn"), "interrupted": ("◌", "bad"),
 }  # fmt: skip
 # health that is worth a word of its own: style
-HEALTH_LOOK = {"quiet": "warn", "stalled": "bad", "dead": "bad", "archived": "dim"}
+HEALTH_LOOK = {"quiet": "warn", "stalled": "bad", "archived": "dim"}
 
 
 # -- status
@@ -53,7 +55,8 @@ def run_status(args: Args, ctx: Context) -> int:
 
 
 def status_page(found: Status, screen: Screen) -> list[Line]:
-    lines = facts(_status_facts(found, screen), screen.columns)
+    lines = _needs_you(found, screen)
+    lines += facts(_status_facts(found, screen), screen.columns)
     warnings = []
     for short in found.half_restored.values():
         warnings.append(short.message + ("" if short.busy else f" `{short.command}` completes it."))
@@ -65,24 +68,45 @@ def status_page(found: Status, screen: Screen) -> list[Line]:
     return [*lines, [], [("No run is unfinished.", "dim")]]
 
 
+def _needs_you(found: Status, screen: Screen) -> list[Line]:
+    """Return a line for each run that needs a person, and the command for it below."""
+    from leftoff.engine.attention import wanted
+
+    lines: list[Line] = []
+    for seen in found.needs:
+        symbol, style = RUN_LOOK[seen.info.state]
+        state = seen.info.state
+        for what, command in wanted(seen):
+            lines += wrapped(
+                [
+                    (f"  {symbol} ", style),
+                    (seen.info.run_id, "id"),
+                    (f" {state}", style),
+                    (f"  {clean(what)}", ""),
+                ],
+                screen.columns,
+                4,
+            )
+            lines.append([("    ", ""), (clean(command), "title")])
+    return [[("Needs you", "head")], *lines, []] if lines else []
+
+
 def _status_facts(found: Status, screen: Screen) -> list[tuple[str, Line]]:
     """Return where this is, and what is current."""
     current = found.current
     git = f" (git: {clean(found.git_branch)})" if found.git_branch else ""
-    here = "" if found.exists else " (not created yet: the first `leftoff start` does)"
-    out: list[tuple[str, Line]] = [
-        ("project", [(clean(found.project), "")]),
-        ("store", [(clean(found.store), ""), (here, "dim")]),
-        ("branch", [(clean(found.branch), ""), (git, "dim")]),
-    ]
+    out: list[tuple[str, Line]] = [("project", [(clean(found.project), "")])]
+    if not found.exists or found.store != os.path.join(found.project, FOLDER):
+        new = "" if found.exists else " (not created yet: the first `leftoff run` or `start` does)"
+        out.append(("store", [(clean(found.store), ""), (new, "dim")]))
+    out.append(("branch", [(clean(found.branch), ""), (git, "dim")]))
     if current is None:
         out.append(("current", [(clean(found.why_none) if found.exists else "none", "dim")]))
     else:
         step = current.current_step or current.next_step
-        where = "waiting at" if _waits(current) else "at" if current.current_step else "next:"
-        at = (f", {where} {step_name(step)}" if step else "", "warn" if _waits(current) else "dim")
-        about = f", {clean(current.status)}, {current.percent}%"
-        out.append(("current", [(current.run_id, "id"), (about, ""), at]))
+        at = f", {'at' if current.current_step else 'next:'} {step_name(step)}" if step else ""
+        about = f", {current.state}, {current.percent}%"
+        out.append(("current", [(current.run_id, "id"), (about, ""), (at, "dim")]))
     for run_id, saved in found.checkpoints.items():
         if saved["aliases"]:  # the name that its protocol gives it
             when = ago(millis(saved["created_at"]) or screen.now, screen.now)
@@ -96,13 +120,11 @@ def _status_facts(found: Status, screen: Screen) -> list[tuple[str, Line]]:
     if found.waiting:
         told = f"{found.waiting} events of agents; the next one in this folder brings them along"
         out.append(("waiting", [(told, "warn")]))
-    for run_id, known in found.times.items():
+    known = found.times.get(current.run_id) if current is not None and current.state == "running" else None
+    if known and (known["used"] or known["estimated"] is not None):
         used, total, left = (lasted(int((known[key] or 0) * 1000)) for key in ("used", "estimated", "left"))
-        if known["used"] or known["estimated"] is not None:
-            has_estimate = known["estimated"] is not None
-            estimated = f" of an estimated {total}, about {left} left" if has_estimate else ""
-            whose = f"  {run_id}" if current is None else ""
-            out.append(("time", [(f"{used} used{estimated}", ""), (whose, "dim")]))
+        estimated = f" of an estimated {total}, about {left} left" if known["estimated"] is not None else ""
+        out.append(("time", [(f"{used} used{estimated}", "")]))
     return out
 
 
@@ -173,7 +195,7 @@ def run_ls(args: Args, ctx: Context) -> int:
 def run_list(runs: Sequence[RunInfo], screen: Screen, sizes: dict[str, int] | None = None) -> list[Line]:
     """Return a table of runs. ``sizes``: the bytes that each takes, by id, if that is to be shown."""
     size_head, known = ["SIZE"] if sizes else [], sizes or {}
-    bare = [("RUN", "STATUS", "HEALTH", "STEPS", "PERCENT", "STEP", "UPDATED", "BRANCH", *size_head, "TITLE")]
+    bare = [("RUN", "STATE", "HEALTH", "STEPS", "PERCENT", "STEP", "UPDATED", "BRANCH", *size_head, "TITLE")]
     cells: list[list[Line]] = []
     on_main = all(run.branch == "main" for run in runs)
     for run in runs:
@@ -185,7 +207,7 @@ def run_list(runs: Sequence[RunInfo], screen: Screen, sizes: dict[str, int] | No
         if not screen.fancy:
             step = "-" if archived else step_name(run.current_step or run.next_step or "-")
             done = f"{run.steps['completed'] + run.steps['skipped']}/{run.steps['total']}"
-            how_far = (clean(run.status), health, done, f"{run.percent}%", step, updated)
+            how_far = (run.state, health, done, f"{run.percent}%", step, updated)
             bare.append((run.run_id, *how_far, branch, *taken, title))
             continue
         step_cell: Line = []
@@ -199,7 +221,7 @@ def run_list(runs: Sequence[RunInfo], screen: Screen, sizes: dict[str, int] | No
                 [(run.run_id, "id")],
                 [(title, "")],
                 [] if on_main else [(branch, "")],
-                status_line(run.status, health),
+                status_line(run.state, health),
                 [*bar(run.percent, run.status), (f" {run.percent:3d}%", "")],
                 step_cell,
                 *([[(text, "")] for text in taken]),
@@ -209,7 +231,7 @@ def run_list(runs: Sequence[RunInfo], screen: Screen, sizes: dict[str, int] | No
     if not screen.fancy:
         return [[(line, "")] for line in columns(bare)]
     elastic = [Column("RUN", least=30), Column("TITLE", rank=2, least=12), Column("BRANCH", rank=3, least=6)]
-    heads = [*elastic, Column("STATUS"), Column("PROGRESS"), Column("STEP", rank=4, least=10)]
+    heads = [*elastic, Column("STATE"), Column("PROGRESS"), Column("STEP", rank=4, least=10)]
     heads += [Column(name, right=True) for name in (*size_head, "UPDATED")]
     return lay_out_table(heads, cells, screen.columns)
 
@@ -219,10 +241,10 @@ def _waits(run: RunInfo) -> bool:
     return run.steps["waiting"] > 0 and run.steps["running"] == 0
 
 
-def status_line(status: str, health: str) -> Line:
-    symbol, style = RUN_LOOK.get(status, ("?", ""))
+def status_line(state: str, health: str) -> Line:
+    symbol, style = RUN_LOOK.get(state, ("?", ""))
     own: Line = [(f" {health}", HEALTH_LOOK[health])] if health in HEALTH_LOOK else []
-    return [(f"{symbol} {clean(status)}", style), *own]
+    return [(f"{symbol} {clean(state)}", style), *own]
 
 
 def bar(percent: int, status: str) -> Line:

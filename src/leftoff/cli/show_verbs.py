@@ -7,7 +7,7 @@ from typing import Any
 
 from leftoff.cli.context import Context
 from leftoff.cli.events import took
-from leftoff.cli.list_verbs import bar, status_line
+from leftoff.cli.list_verbs import HEALTH_LOOK, bar, status_line
 from leftoff.cli.options import Args, number
 from leftoff.cli.screen import Screen, crop, facts, wrapped
 from leftoff.cli.text import Line, clean, columns, pad, printable, size, step_name, tidy, value, width
@@ -92,18 +92,18 @@ def _part_lines(part: str, found: dict[str, Any], screen: Screen) -> list[Line]:
 
 def _about(found: dict[str, Any], screen: Screen) -> list[tuple[str, Line]]:
     steps, version, own = found["steps"], found["version"], found["records"].get("run", {})
-    status, health = clean(found["status"]), found["health"]
+    state, health = clean(found["state"]), found["health"]
     done = f"{steps['completed'] + steps['skipped']} of {steps['total']} steps"
     words = ("running", "waiting", "failed", "blocked", "pending")
     done += "".join(f", {steps[word]} {word}" for word in words if steps[word])
     git = f" (git: {clean(found['git_branch'])})" if found["git_branch"] else ""
-    bare = status if health == "finished" else f"{status}, {health}"
+    bare = f"{state}, {health}" if health in HEALTH_LOOK else state
     drawn = [*bar(found["percent"], found["status"]), (" ", "")] if screen.fancy else []
     out: list[tuple[str, Line]] = [
         ("run", [(found["run_id"], "id")]),
         ("workflow", [(clean(found["workflow"]), "")]),
         ("branch", [(clean(found["branch"]), ""), (git, "dim")]),
-        ("status", status_line(status, health) if screen.fancy else [(bare, "")]),
+        ("state", status_line(state, health) if screen.fancy else [(bare, "")]),
         ("progress", [*drawn, (f"{found['percent']}%", ""), (f"  {done}", "dim")]),
     ]
     optional = {
@@ -173,7 +173,7 @@ def _wanted(found: dict[str, Any]) -> dict[str, list[str]]:
             continue
         if isinstance(about, dict):
             question = f"{about.get('ask') or 'a decision'}{_options(about)}"
-            out[path] = [clean(question), clean(how(run_id, path))]
+            out[path] = [clean(question), clean(how(run_id, path, options=about.get("options")))]
         elif record.get("kind") == "manual":
             told = str(record.get("instructions") or "").strip().partition("\n")[0]
             command = clean(f"leftoff step done {as_word(path)} --run {run_id}")

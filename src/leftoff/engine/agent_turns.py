@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from leftoff.clock import iso
 from leftoff.engine.commit import Terms, report_in
 from leftoff.engine.file_state import look_at_files
-from leftoff.engine.find import OPEN_TURN, QUESTION, SESSION, has_open_step, is_spent
+from leftoff.engine.find import OPEN_TURN, SESSION, has_open_step, is_spent
 from leftoff.engine.git import uncommitted
 from leftoff.engine.lease import epoch_of
 from leftoff.engine.lease import state as lease_state
@@ -29,7 +29,7 @@ from leftoff.errors import Conflict
 from leftoff.host import ALIVE
 from leftoff.model.changes import ChangeSet, counts_of
 from leftoff.model.ids import quote_part, slug
-from leftoff.model.words import STEP_ENDED, UNFINISHED
+from leftoff.model.words import QUESTION, STEP_ENDED, UNFINISHED
 from leftoff.store.base import SqlStore, Tx, View
 from leftoff.store.rows import Holder, RunRow
 

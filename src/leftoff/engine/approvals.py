@@ -24,7 +24,7 @@ from leftoff.errors import Conflict, NotFound, Usage
 from leftoff.host import user
 from leftoff.model.changes import ChangeSet
 from leftoff.model.codec import sha256, text
-from leftoff.model.ids import shown_step, step_word
+from leftoff.model.ids import as_word, shown_step, step_word
 from leftoff.model.words import FINISHED, STEP_ENDED
 from leftoff.store.base import SqlStore, Tx, View
 from leftoff.store.rows import RunRow
@@ -39,9 +39,16 @@ _SHOWN = 20
 _DECIDED = ("choice", "by", "at", "note", "status")  # what a decision adds to an approval's record
 
 
-def how(run_id: str, step: str, verb: str = "approve") -> str:
-    """Return the command that decides, as the user types it."""
-    return f"leftoff {verb} {run_id} {step_word(step)}"
+def how(run_id: str, step: str, verb: str = "approve", options: Any = ()) -> str:
+    """Return the command that decides, as the user types it. ``options``: of the question, if the user must choose."""
+    offered = approving([*map(str, options)]) if isinstance(options, list) else []
+    choice = f" --choice {'|'.join(map(as_word, offered))}" if len(offered) > 1 else ""
+    return f"leftoff {verb} {run_id} {step_word(step)}{choice}"
+
+
+def approving(options: Sequence[str]) -> list[str]:
+    """Return what approving could mean: `approve` if that is an option, else every option that does not reject."""
+    return ["approve"] if "approve" in options else [option for option in options if option != REJECT]
 
 
 def ask_again(run_id: str, step: str) -> str:
@@ -105,7 +112,7 @@ class PendingApproval:
         known = self.approval.get("options")
         self.options = list(map(str, known)) if isinstance(known, list) and known else list(OPTIONS)
         self.offered = [option for option in self.options if option != REJECT]
-        self.approving = ["approve"] if "approve" in self.offered else self.offered
+        self.approving = approving(self.options)
         self.ask = str(self.approval.get("ask") or "")
 
     @property
@@ -158,17 +165,15 @@ class PendingApproval:
         return Conflict(told, hint=f"`{ask_again(self.run_id, self.step)}` asks again.")
 
 
-def _meant(choice: str | None, approving: Sequence[str], options: Sequence[str], name: str) -> str:
-    """Return the choice that is meant; raise ``Usage`` if it is not among the options.
-
-    ``approving``: what it means to name none. If that is several, a person says which.
-    """
-    if choice is None and len(approving) > 1:
+def _meant(choice: str | None, offered: Sequence[str], options: Sequence[str], name: str) -> str:
+    """Return the choice that is meant; raise ``Usage`` if it is not among the options, or if several are offered and
+    none was named."""
+    if choice is None and len(offered) > 1:
         raise Usage(
-            f"{name} offers several choices: {', '.join(approving)}.",
-            hint="Nothing was changed: a decision is never guessed. Say which one: --choice X.",
+            f"{name} offers several choices: {', '.join(offered)}.",
+            hint=f"Nothing was changed. Choose one: --choice {'|'.join(map(as_word, offered))}.",
         )
-    choice = next(iter(approving), "") if choice is None else choice
+    choice = next(iter(offered), "") if choice is None else choice
     if choice == REJECT or choice in options:
         return choice
     told = f"{name} cannot be decided as {choice!r}." if choice else "There is nothing to approve."

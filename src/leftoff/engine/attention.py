@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from leftoff.clock import iso
-from leftoff.engine.approvals import expire_due, how, is_rejected, waiting
+from leftoff.engine.approvals import ask_again, expire_due, how, is_rejected, waiting
 from leftoff.engine.attempt_logs import LOG_FILE
 from leftoff.engine.commit import Seal, Terms, report
 from leftoff.engine.lease import state as lease_state
@@ -66,6 +66,33 @@ class Glance(NamedTuple):
     rejected: list[str] = []
     said: str = ""
     times: dict[str, float | None] = {}
+
+
+def needing(store: SqlStore, now: int, limits: tuple[int, int], most: int) -> list[Glance]:
+    """Return the runs that need a person, the most urgent first."""
+
+    def look(view: View) -> list[Glance]:
+        found = [(row, why) for row, why in unfinished_runs(view, now, {}) if why is not None]
+        found.sort(key=lambda each: URGENT.index(each[1]))
+        return [glance(store, view, row, why, now, limits) for row, why in found[:most]]
+
+    return store.read(look) if store.exists() else []
+
+
+def wanted(seen: Glance) -> list[tuple[str, str]]:
+    """Return what a run wants of a person, and the command for it."""
+    run, run_id = seen.info, seen.info.run_id
+    if seen.questions:
+        return [
+            (f"{shown_step(q.step)}: {q.ask}", how(run_id, q.step, options=q.options)) for q in seen.questions
+        ]
+    step = seen.failed[0] if seen.failed else run.current_step or run.next_step
+    what = ": ".join(part for part in (shown_step(step or ""), seen.failed[1] if seen.failed else "") if part)
+    if seen.why == APPROVAL and step is not None:
+        return [(f"{what} is done by a person", how(run_id, step, "step done --run"))]
+    if seen.rejected and seen.why == FAILED:
+        return [(what, ask_again(run_id, seen.rejected[0]))]
+    return [(what, f"leftoff {'unblock' if seen.why == BLOCKED else 'resume'} {run_id}")]
 
 
 def need_of(row: RunRow, gone: bool) -> str | None:
@@ -139,7 +166,7 @@ _NEWEST = 1000  # runs that are looked at although they may be finished: what en
 _SAYS = {
     "quiet": "has shown no sign of life for a while",
     "stalled": "has shown no sign of life for long",
-    "dead": "is dead: the process that drove it is gone",
+    "dead": "was interrupted: its driver died",
     "alive": "is alive again",
 }
 
@@ -188,9 +215,10 @@ def look_for_changes(store: SqlStore, memory: Memory, now: int, limits: tuple[in
     changes: list[RunChange] = []
     for each in infos:
         told = memory.of(each.run_id)
-        known = {"status": each.status, "health": each.health, "waiting": _waiting_steps(store, each)}
+        asked = _waiting_steps(store, each)
+        known = {"status": each.status, "health": each.health, "waiting": [*asked]}
         if not (first and each.status in FINISHED):  # what ended before the first look is not news
-            changes += _changes(each, told, known, now)
+            changes += _changes(each, told, known, asked, now)
         told.update(known)
     there = {each.run_id for each in infos}
     memory.runs = {run_id: told for run_id, told in memory.runs.items() if run_id in there}
@@ -213,13 +241,22 @@ def _expired(store: SqlStore, known: RunInfo, now: int, limits: tuple[int, int])
     return run_info(store, known.row.run, now, limits) or known
 
 
-def _waiting_steps(store: SqlStore, known: RunInfo) -> list[str]:
+def _waiting_steps(store: SqlStore, known: RunInfo) -> dict[str, list[str]]:
+    """Return the steps that wait for a person, and the options of each question."""
     if known.status in FINISHED or not known.steps["waiting"]:
-        return []
-    return store.read(lambda view: view.leaves(known.row.run, "waiting", 50))
+        return {}
+
+    def look(view: View) -> dict[str, list[str]]:
+        asked = waiting(store, view, known.row)
+        steps = view.leaves(known.row.run, "waiting", 50)
+        return {step: asked[step].options if step in asked else [] for step in steps}
+
+    return store.read(look)
 
 
-def _changes(about: RunInfo, told: dict[str, Any], known: dict[str, Any], now: int) -> Iterator[RunChange]:
+def _changes(
+    about: RunInfo, told: dict[str, Any], known: dict[str, Any], asked: dict[str, list[str]], now: int
+) -> Iterator[RunChange]:
     run = about.to_json()
     before, health = told.get("health"), known["health"]
     begins = health == "alive" and before in (None, "idle", "finished")
@@ -227,7 +264,7 @@ def _changes(about: RunInfo, told: dict[str, Any], known: dict[str, Any], now: i
         yield RunChange("health", run, f"{about.run_id} {_SAYS[health]}.", now)
     for step in known["waiting"]:
         if step not in (told.get("waiting") or ()):
-            command = how(about.run_id, step)
+            command = how(about.run_id, step, options=asked[step])
             what = f"{about.run_id} is waiting for a person: {shown_step(step)} (`{command}`)."
             yield RunChange("waiting", run, what, now)
     if known["status"] != told.get("status") and known["status"] in ("blocked", "failed", *FINISHED):

@@ -9,7 +9,7 @@ else by a rule:
 - A verb that reports means the only unfinished run of the branch. Several are an error.
 - A verb that reads means the latest unfinished run of the branch, else the latest run, and says so if there was a
   choice. `resume` means the latest unfinished one.
-- A verb that decides never guesses: it means the only run that fits (``Deciding``).
+- A verb that decides never guesses: it lists the runs that fit, even if there is only one (``Deciding``).
 
 An operation of several transactions looks, works outside of them, and writes in the last one. That one gets the row on
 which the operation decided. If the run has moved since, nothing is written, and the work begins again.
@@ -22,10 +22,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from leftoff.engine.lease import gone
 from leftoff.engine.lease import state as lease_state
-from leftoff.errors import Ambiguous, Conflict, NoCheckpoint, NotFound, Usage
+from leftoff.engine.run_info import info
+from leftoff.errors import MOST_LISTED, Ambiguous, Conflict, NoCheckpoint, NotFound, Usage
 from leftoff.host import ALIVE, Process
 from leftoff.model.changes import Version, counts_of
-from leftoff.model.ids import LEAST, NEVER, Ref, as_word, is_hex, is_id_prefix, parse_ref
+from leftoff.model.ids import LEAST, NEVER, Ref, as_word, is_hex, is_id_prefix, is_run_id, parse_ref
 from leftoff.model.words import ROLLBACK_BEGIN, STEP_ENDED, UNFINISHED
 from leftoff.store.base import SqlStore, View
 from leftoff.store.rows import RunRow
@@ -44,10 +45,8 @@ if TYPE_CHECKING:  # the caller looks up its session in modules that import this
 TRIES = 10  # a run that moves more often than that is being worked on
 SESSION = "session"  # the workflow of the run that an agent's session gets by itself
 OPEN_TURN = "open_turn"  # in a run's own record: its last turn, until that has ended well
-QUESTION = "question"  # in a run's own record: what the agent asked the user at the end of its last turn
 REPORTS, READS, RESUMES = "reports", "reads", "resumes"
 _SHOWN = 6
-_BY_ID = "A decision is never guessed: name the run by its id."
 _START = "`leftoff start WORKFLOW` starts one."
 _A_PREFIX = f"An id is shortened to {LEAST} hex digits or more, one of them a letter; or write RUN@id:1234."
 
@@ -92,7 +91,7 @@ def resolve(store: SqlStore, text: str, current: Current | None = None, choose: 
 
 def resolve_in(view: View, ref: Ref, current: Current | None, choose: Choose = latest) -> Target:
     if ref.has_version:
-        row = _exact(view, ref.base, current) or _by_name(view, ref.base, choose)
+        row = _exact(view, ref.base, current) or _by_name(view, ref.base, choose) or _begun(view, ref.base)
         if row is not None:
             return Target(row, version_of(view, row, ref))
     row = _exact(view, ref.text, current)
@@ -101,7 +100,7 @@ def resolve_in(view: View, ref: Ref, current: Current | None, choose: Choose = l
     found = _checkpoint(view, ref.text)
     if found is not None:
         return found
-    row = _by_name(view, ref.text, choose)
+    row = _by_name(view, ref.text, choose) or _begun(view, ref.text)
     if row is not None:
         return Target(row, None)
     longer = None if ref.has_version else _shortened(view, ref.text)
@@ -126,6 +125,18 @@ def _by_name(view: View, text: str, choose: Choose) -> RunRow | None:
     if row is None and text == "latest":
         return next(iter(view.list_runs({}, 1)), None)
     return row
+
+
+def _begun(view: View, text: str) -> RunRow | None:
+    """Return the only run whose id begins so, active or archived."""
+    if len(text) < LEAST or not is_run_id(text):
+        return None
+    rows = view.list_runs({"prefix": text}) or view.list_runs({"prefix": text, "archived": True})
+    if len(rows) > 1:
+        raise several(
+            view, rows, rows[0].updated_at, f"{text} begins the ids of {len(rows)} runs.", "Write more of it."
+        )
+    return rows[0] if rows else None
 
 
 def _checkpoint(view: View, text: str) -> Target | None:
@@ -349,7 +360,7 @@ class Which:
             over = is_own_session(row, asking.session) or row.status not in UNFINISHED
             if not (over and any(one.status in UNFINISHED for one in bound)):
                 return row
-        return self._of(bound, f"Session {asking.session}") if bound else self._by_rule(view, asking)
+        return self._of(view, bound, f"Session {asking.session}") if bound else self._by_rule(view, asking)
 
     def run_named(self, view: View, text: str, current: Current) -> RunRow:
         """Return the run that a text names; one version is not a run. ``current`` finds what ``@`` means."""
@@ -368,13 +379,13 @@ class Which:
         rows = [row for row in found if not is_spent(row) and asking.may_use(view, row)]
         rows = [row for row in rows if not _stands_back(view, row, self.rule)] or rows
         if rows:
-            return self._of(rows, f"Branch {branch}")
+            return self._of(view, rows, f"Branch {branch}")
         last = view.list_runs({}, 50) if self.rule == READS else []
         newest = [row for row in last if asking.may_use(view, row)]
         if not newest and self.rule == READS and not last:
             raise NotFound("There is no run here.", hint=_START)
         if not newest:
-            raise _none_here(view, branch, asking)
+            raise _none_here(view, branch, asking, self.now)
         if len(newest) > 1:
             run, on = newest[0], "" if newest[0].branch == branch else f" on branch {newest[0].branch}"
             self.told = (
@@ -383,13 +394,13 @@ class Which:
             )
         return newest[0]
 
-    def _of(self, rows: list[RunRow], whose: str) -> RunRow:
+    def _of(self, view: View, rows: list[RunRow], whose: str) -> RunRow:
         """Return the only run, or the latest. A report never chooses between several."""
         if len(rows) == 1:
             return rows[0]
         if self.rule == REPORTS:
             many = f"{whose} has {len(rows)} unfinished runs."
-            raise several(rows, many, "Say which one: --run RUN or LEFTOFF_RUN.")
+            raise several(view, rows, self.now, many, "Say which one: --run RUN or LEFTOFF_RUN.")
         others = [row.run_id for row in rows[1:]]
         more = f" and {len(others) - _SHOWN} more" if len(others) > _SHOWN else ""
         took = "taking the latest" if self.rule == RESUMES else "this is the latest"
@@ -420,42 +431,50 @@ class Fit(NamedTuple):
     """Which runs a decision can be about: a test, and what messages say of one and of several.
 
     ``among``: the statuses that are looked at if no run is named. ``strict``: if none fits, several others are not a
-    choice. ``by_name``: the run must be named, even if there is only one.
+    choice. ``call``: the words after `leftoff` that name a run.
     """
 
     test: Callable[[View, RunRow], bool]
     one: str
     many: str
+    call: str
     among: Sequence[str] | None = UNFINISHED
     strict: bool = True
-    by_name: bool = False
 
 
 class Deciding(Which):
-    """Find the run that a decision is about: the only one of the branch or of a name that fits."""
+    """Find the run that a decision is about: the one that is named. `@` means the only run of the branch that fits."""
 
     def __init__(self, caller: Caller, now: int, fit: Fit) -> None:
         super().__init__(caller, now)
         self.fit = fit
+        self.is_at = False  # whether the caller wrote `@`
+
+    def find(self, view: View) -> RunRow:
+        self.is_at = True
+        return super().find(view)
 
     def _by_rule(self, view: View, asking: Asking) -> RunRow:
         branch, fit = self.caller.branch, self.fit
         rows = view.list_runs({"branch": branch, "status": fit.among})
-        if not fit.by_name:
+        could = [row for row in rows if fit.test(view, row)]
+        if self.is_at or (not could and fit.among is not None):
             found = self._only(view, rows, f"on branch {branch}")
             if found is None:
-                raise _none_here(view, branch, asking, fit.among)
+                raise _none_here(view, branch, asking, self.now, fit.among)
             return found
-        could = [row for row in rows if fit.test(view, row)]
-        says = f"{len(could)} runs on branch {branch} {fit.many}"
-        if len(could) < 2:
-            says = f"{len(could) or 'no'} run on branch {branch} {fit.one}"
+        many = len(could)
+        says = f"{many or 'No'} run{'s' * (many > 1)} on branch {branch} {fit.many if many > 1 else fit.one}"
         if not could:
             could = [row for row in view.list_runs({"status": fit.among}) if fit.test(view, row)]
             says += f"; there is on {', '.join(sorted({row.branch for row in could}))}" if could else ""
-        error = several(could or rows, f"Name the run: {says}.", _BY_ID)
+        error = several(view, could or rows, self.now, f"{says}.", self._name_it(could))
         error.runs = bool(could)  # if none fits, a terminal does not ask which one
         raise error
+
+    def _name_it(self, rows: Sequence[RunRow]) -> str:
+        call = self.fit.call.replace("RUN", rows[0].run_id) if len(rows) == 1 else self.fit.call
+        return f"Name the run: `leftoff {call}`."
 
     def choose(self, view: View, where: dict[str, Any]) -> RunRow | None:
         name = where["name"] if "name" in where else f"#{where['issue']}"
@@ -467,26 +486,35 @@ class Deciding(Which):
         if not fit and (len(rows) < 2 or not self.fit.strict):
             fit = rows
         if len(fit) > 1:
-            raise several(fit, f"{len(fit)} runs {which} {self.fit.many}.", _BY_ID)
+            raise several(
+                view, fit, self.now, f"{len(fit)} runs {which} {self.fit.many}.", self._name_it(fit)
+            )
         if fit or not rows:
             return fit[0] if fit else None
         none = f"None of the {len(rows)} runs {which} {self.fit.one}."
-        error = NotFound(none, hint="Name the run by its id.")
-        error.listed = _listed(rows)
+        error = NotFound(none, hint=self._name_it(rows))
+        error.listed = _listed(view, rows, self.now)
         raise error
 
 
-def several(rows: Sequence[RunRow], message: str, hint: str) -> Ambiguous:
-    error = Ambiguous(message, listed=_listed(rows), hint=hint)
+def several(view: View, rows: Sequence[RunRow], now: int, message: str, hint: str) -> Ambiguous:
+    error = Ambiguous(message, listed=_listed(view, rows, now), hint=hint)
     error.runs = True
     return error
 
 
-def _listed(rows: Sequence[RunRow]) -> list[tuple[str, str, str, int]]:
-    return [(row.run_id, row.title or row.workflow, row.status, row.updated_at) for row in rows]
+def _listed(view: View, rows: Sequence[RunRow], now: int) -> list[tuple[str, str, str, int]]:
+    states = [info(view, row, now).state for row in rows[:MOST_LISTED]]
+    states += [row.status for row in rows[MOST_LISTED:]]
+    return [
+        (row.run_id, row.title or row.workflow, state, row.updated_at)
+        for row, state in zip(rows, states, strict=True)
+    ]
 
 
-def _none_here(view: View, branch: str, asking: Asking, among: Sequence[str] | None = UNFINISHED) -> NotFound:
+def _none_here(
+    view: View, branch: str, asking: Asking, now: int, among: Sequence[str] | None = UNFINISHED
+) -> NotFound:
     what = "unfinished run" if among == UNFINISHED else "run" if among is None else "finished run"
     found = view.list_runs({"status": among}, 50)
     others = [row for row in found if among != UNFINISHED or not is_spent(row)]
@@ -500,7 +528,7 @@ def _none_here(view: View, branch: str, asking: Asking, among: Sequence[str] | N
         f"There is no {what} on branch {branch}; there is on {on}.",
         hint=f"Use --branch {as_word(free[0].branch)}, or --run {free[0].run_id}.",
     )
-    error.listed = _listed(free)
+    error.listed = _listed(view, free, now)
     return error
 
 

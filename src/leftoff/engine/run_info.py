@@ -9,7 +9,7 @@ from leftoff.engine.lease import ELSEWHERE, idle
 from leftoff.engine.lease import state as lease_state
 from leftoff.host import GONE
 from leftoff.model.changes import counts_of
-from leftoff.model.words import EXPECTED, FINISHED, STANDS
+from leftoff.model.words import EXPECTED, FINISHED, QUESTION, STANDS
 from leftoff.store.base import SqlStore, View
 from leftoff.store.rows import Lease, RunRow
 
@@ -45,6 +45,11 @@ class RunInfo:
     def health(self) -> str:
         """``alive``, ``quiet``, ``stalled``, ``dead``, ``idle`` or ``finished``."""
         return self._now[2]
+
+    @property
+    def state(self) -> str:
+        """The one word for people: see ``state_of``."""
+        return state_of(self.row, self.health)
 
     @property
     def steps(self) -> dict[str, int]:
@@ -96,6 +101,7 @@ class RunInfo:
             "git_branch": card.get("git_branch"),
             "issue": row.issue,
             "status": row.status,
+            "state": self.state,
             "created_at": card.get("created_at") or iso(row.created_at),
             "updated_at": iso(row.updated_at),
             "completed_at": card.get("completed_at"),
@@ -113,7 +119,7 @@ class RunInfo:
     def __repr__(self) -> str:
         steps = self.steps
         done = f"{steps['completed'] + steps['skipped']}/{steps['total']}"
-        return f"<run {self.run_id}: {self.status}, {done} steps, {self.health}>"
+        return f"<run {self.run_id}: {self.state}, {done} steps>"
 
 
 class Listing:
@@ -190,6 +196,15 @@ def health(
     if age < quiet:
         return "alive"
     return "quiet" if age < stalled else "stalled"
+
+
+def state_of(row: RunRow, health: str) -> str:
+    """Return the status; or ``interrupted`` if the driver has died, or ``waiting`` if only a person can continue."""
+    if row.status == "running" and health == "dead":
+        return "interrupted"
+    counts = counts_of(row.counts)
+    waits = (counts["waiting"] and not counts["running"]) or row.card.get(QUESTION)
+    return "waiting" if waits and row.status in ("running", "paused") else str(row.status)
 
 
 def info(view: View, row: RunRow, now: int, limits: tuple[int, int] = LIMITS) -> RunInfo:

@@ -408,4 +408,5 @@ def _asked(reader: Reader, run_id: str, path: str) -> str:
     until = f" until {word(about['deadline'])}" if about.get("deadline") else ""
     options = about.get("options")
     chosen = f" ({', '.join(map(word, options))})" if isinstance(options, list) else ""
-    return f"{word(shown_step(path))} is waiting for a decision{until}{ask}{chosen} `{named(how(run_id, path))}`."
+    command = named(how(run_id, path, options=options))
+    return f"{word(shown_step(path))} is waiting for a decision{until}{ask}{chosen} `{command}`."

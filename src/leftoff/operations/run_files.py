@@ -202,7 +202,13 @@ def plan_rollback(project: Project, caller: Caller, request: Rollback) -> Rollba
 
 
 def _back_to(project: Project, caller: Caller, request: Rollback) -> Target:
-    fit = Fit(lambda view, row: row.status in UNFINISHED, "is unfinished", "could be meant", strict=False)
+    fit = Fit(
+        lambda view, row: row.status in UNFINISHED,
+        "is unfinished",
+        "could be meant",
+        "rollback RUN@SEQ",
+        strict=False,
+    )
     found, ref = target(project, caller, request.ref, Deciding(caller, project.now, fit)), request.ref
     if ref is not None:
         project.store.read(lambda view: need_only_carrier(view, ref, found))

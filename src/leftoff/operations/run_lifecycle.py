@@ -253,7 +253,7 @@ def decide_step(
     reject, or `approve`; if there are others, the user picks. ``seen``: the stamp of the question that the user was
     shown. ``audit`` is recorded in the same commit.
     """
-    found, step = _meant(project, caller, words)
+    found, step = _meant(project, caller, words, "reject RUN" if choice == REJECT else "approve RUN")
     row = found.row
     if found.version is not None:
         raise Usage(
@@ -294,7 +294,7 @@ def questions_of(project: Project, row: RunRow) -> dict[str, PendingApproval]:
     return project.store.read(lambda view: waiting(project.store, view, row))
 
 
-def _meant(project: Project, caller: Caller, words: Sequence[str]) -> tuple[Target, str | None]:
+def _meant(project: Project, caller: Caller, words: Sequence[str], call: str) -> tuple[Target, str | None]:
     """Return the run and the step that are meant. One word may be either; if it could be both, it is not guessed.
 
     A step is named by its whole path: a person who decides is not inside the step that LEFTOFF_STEP names.
@@ -306,13 +306,13 @@ def _meant(project: Project, caller: Caller, words: Sequence[str]) -> tuple[Targ
     word, named = run_and_step(project, caller, words)
     if named is not None or word is None or caller.named is not None:
         step = path_of(named) if named is not None else None
-        return _waiting_run(project, caller, word, step), step
+        return _waiting_run(project, caller, word, step, call), step
     try:
-        found = _waiting_run(project, caller, word, None)
+        found = _waiting_run(project, caller, word, None, call)
     except NotFound as error:
         try:
             step = path_of(word)
-            return _waiting_run(project, caller, None, step, strict=True), step
+            return _waiting_run(project, caller, None, step, call, strict=True), step
         except (NotFound, Usage) as other:
             raise (other if isinstance(other, Ambiguous) else error) from None
     steps = [*questions_of(project, found.row)]
@@ -325,7 +325,7 @@ def _meant(project: Project, caller: Caller, words: Sequence[str]) -> tuple[Targ
 
 
 def _waiting_run(
-    project: Project, caller: Caller, ref: str | None, step: str | None, *, strict: bool = False
+    project: Project, caller: Caller, ref: str | None, step: str | None, call: str, *, strict: bool = False
 ) -> Target:
     """Return the run in which the step (without one, any step) waits for a decision. ``strict``: accept no other."""
 
@@ -337,7 +337,7 @@ def _waiting_run(
         return (named in found or bool(_phase_options(project, row, named))) if named else bool(found)
 
     what = f"decision on {shown_step(step)}" if step else "decision"
-    fit = Fit(fits, f"is waiting for a {what}", f"are waiting for a {what}")
+    fit = Fit(fits, f"is waiting for a {what}", f"are waiting for a {what}", call)
     found = target(project, caller, ref, Deciding(caller, project.now, fit))
     if strict and not project.store.read(lambda view: fits(view, found.row)):
         raise NotFound(
@@ -362,7 +362,7 @@ def _only_step(caller: Caller, row: RunRow, questions: Mapping[str, PendingAppro
     error = Ambiguous(
         f"{len(questions)} steps of run {row.run_id} are waiting for a decision.",
         listed=listed,
-        hint=f"A decision is never guessed: `leftoff approve {row.run_id} STEP`.",
+        hint=f"Name the step: `leftoff approve {row.run_id} STEP`.",
     )
     picked = caller.pick(error.message, listed) if caller.pick is not None else None
     if picked is None:
@@ -398,6 +398,7 @@ def unblock_run(
         lambda view, row: row.status == "blocked" or view.leaf(row.run, "blocked") is not None,
         "is blocked",
         "are blocked",
+        "unblock RUN",
     )
     found = whole_run(project, caller, ref, Deciding(caller, project.now, blocked))
     path = step_named(project, found.row, step) if step else None

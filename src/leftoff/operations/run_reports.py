@@ -247,7 +247,7 @@ def request_approval(
         return ask_changes(steps_in(project.store, tx, row, changes, at), row.run_id, path, masked, options)
 
     done = report_run(project, caller, make, at=at)
-    return {**done.to_json(), "status": "waiting", "how": how(done.row.run_id, path)}
+    return {**done.to_json(), "status": "waiting", "how": how(done.row.run_id, path, options=[*options])}
 
 
 # -- variables and other records

@@ -18,6 +18,7 @@ from leftoff.store.base import SqlStore, View
 from leftoff.store.rows import RunRow
 
 if TYPE_CHECKING:
+    from leftoff.engine.attention import Glance
     from leftoff.engine.project import Project
     from leftoff.engine.restoring import HalfRestored
     from leftoff.engine.settings import Caller
@@ -209,6 +210,7 @@ def step_names(project: Project, caller: Caller) -> list[str]:
 
 # -- status
 
+_NEEDING = 10  # runs that need a person
 _TIMED = 10  # runs whose time is shown if none of them is the current one
 
 
@@ -218,7 +220,8 @@ class Status(NamedTuple):
     ``why_none``: why there is no current run. ``times`` (used, estimated, left) and ``checkpoints`` (the newest one):
     of the current run, else of those that were touched last. ``half_restored``: rollbacks that were killed while they
     renamed files, by run. ``problems``: which files of the protocol are out of sync, and why. ``trash``: how many runs
-    it has, and their bytes. ``waiting``: how many events of agents are in the spool.
+    it has, and their bytes. ``waiting``: how many events of agents are in the spool. ``needs``: the runs that need a
+    person, the most urgent first.
     """
 
     project: str
@@ -235,8 +238,11 @@ class Status(NamedTuple):
     checkpoints: dict[str, dict[str, Any]]
     trash: tuple[int, int] = (0, 0)
     waiting: int = 0
+    needs: Sequence[Glance] = ()
 
     def to_json(self) -> dict[str, Any]:
+        from leftoff.engine.attention import wanted
+
         current = self.current.run_id if self.current is not None else ""
         return {
             "project": self.project,
@@ -252,12 +258,18 @@ class Status(NamedTuple):
             "problems": self.problems,
             "trash": {"runs": self.trash[0], "bytes": self.trash[1]},
             "events_waiting": self.waiting,
+            "needs_you": [
+                {"run_id": seen.info.run_id, "why": seen.why, "what": what, "command": command}
+                for seen in self.needs
+                for what, command in wanted(seen)
+            ],
             "runs": [run.to_json() for run in self.runs],
         }
 
 
 def status(project: Project, caller: Caller) -> Status:
     """Return where the project stands."""
+    from leftoff.engine.attention import needing
     from leftoff.engine.git import git_branch
     from leftoff.engine.history import latest_checkpoint
     from leftoff.engine.restoring import find_half_restored
@@ -294,6 +306,7 @@ def status(project: Project, caller: Caller) -> Status:
         problems=store.follower.problems() if store.follower is not None else [],
         trash=(len(trashed), removal_size(store, trashed)),
         waiting=len(Spool(project.store_folder).names()),
+        needs=needing(store, project.now, project.limits, _NEEDING),
     )
 
 

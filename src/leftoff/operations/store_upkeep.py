@@ -191,7 +191,7 @@ def archive_run(
     ``audit`` is recorded first, as a commit to an archived run would make it active again.
     """
     over = Fit(
-        lambda view, row: row.status not in IN_PROGRESS, "is over", "are over", among=None, by_name=True
+        lambda view, row: row.status not in IN_PROGRESS, "has ended", "have ended", "archive RUN", among=None
     )
     found = target(project, caller, ref, Deciding(caller, project.now, over))
     run_id = found.row.run_id
@@ -239,7 +239,7 @@ def remove_runs(
     age = age_ms(older_than) if older_than is not None else 0
     if age is None:
         raise Usage(f"--older-than must be an age, not {older_than!r}.", hint="For example: 30d or 12h.")
-    any_run = Fit(lambda view, row: True, "could be removed", "could be removed", among=None, by_name=True)
+    any_run = Fit(lambda view, row: True, "could be removed", "could be removed", "rm RUN", among=None)
 
     def named(ref: str | None) -> RunRow:
         found = target(project, caller, ref, Deciding(caller, project.now, any_run))

@@ -63,7 +63,7 @@ class Supervision:
                 remember_restart(told, info, self.settings, now)
                 start_resume(self._project, self._caller, [info.run_id], "supervise.log")
                 tries = f"restart {told['restarts']} of {limit}"
-                message = f"{info.run_id} was dead and is being resumed ({tries})."
+                message = f"{info.run_id} was interrupted and is being resumed ({tries})."
                 yield RunChange("restart", info.to_json(), message, now)
                 return
             why = "; ".join(dict.fromkeys(finding.code for finding in report.findings))

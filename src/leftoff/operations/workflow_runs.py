@@ -298,7 +298,12 @@ def stop_run(project: Project, caller: Caller, ref: str | None = None) -> Stoppe
         is_held = lease_state(view.lease(row.run), project.now) in (ALIVE, UNKNOWN)
         return row.status == "running" or is_held
 
-    row = whole_run(project, caller, ref, Deciding(caller, project.now, Fit(runs, "runs", "run"))).row
+    row = whole_run(
+        project,
+        caller,
+        ref,
+        Deciding(caller, project.now, Fit(runs, "is running", "are running", "stop RUN")),
+    ).row
     store = project.store
     driven = stopping.stop_driver(store, row, project.now, project.settings.run.stop_timeout)
     ended = end_steps_of(project, row)

@@ -20,7 +20,7 @@ from leftoff.web.raw_files import media_type_of
 
 _SIZES = ("bytes", "KB", "MB", "GB", "TB")
 _LONG = 160  # characters of a value in one line
-_NEEDS = {"approval": "Decision", "blocked": "Blocked", "failed": "Failed", "dead": "Died"}
+_NEEDS = {"approval": "Decision", "blocked": "Blocked", "failed": "Failed", "dead": "Interrupted"}
 
 
 def duration_words(seconds: float | None) -> str:

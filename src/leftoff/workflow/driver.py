@@ -359,7 +359,7 @@ class Driver:
         facts = {**self.step_facts(step, step.path), "kind": "approval" if approval else "manual"}
         if approval:
             facts.update({key: approval[key] for key in ("ask", "options", "deadline") if key in approval})
-            return {**facts, "how": how(self.run_id, step.path)}
+            return {**facts, "how": how(self.run_id, step.path, options=approval.get("options"))}
         command = f"leftoff step done {step_word(step.path)} --run {self.run_id}"
         return {**facts, "ask": instructions or step.title or step.path, "how": command}
 
