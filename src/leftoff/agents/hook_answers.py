@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from leftoff.agents.agent_session import AgentSession, SessionRun, brief, other_offers, source_of_run
 from leftoff.clock import ago
-from leftoff.engine.find import QUESTION
 from leftoff.engine.findings import REFUSE, RESUME
 from leftoff.engine.quoting import named, quoted, tame, word
 from leftoff.errors import LeftoffError
 from leftoff.model.changes import counts_of
 from leftoff.model.codec import text
+from leftoff.model.words import QUESTION
 
 _FOUND = 500  # characters of a finding
 

@@ -79,7 +79,7 @@ def _needs_you(found: Status, screen: Screen) -> list[Line]:
         for what, command in wanted(seen):
             lines += wrapped(
                 [
-                    (f"  {symbol} ", style),
+                    (f"  {symbol} " if screen.fancy else "  ", style),
                     (seen.info.run_id, "id"),
                     (f" {state}", style),
                     (f"  {clean(what)}", ""),
