@@ -55,6 +55,10 @@ CASES = {
         "steps: [{id: a, approval: {ask: Go?, option: [x]}}]\n",
         "1:38: unknown key `option` in `approval`. Did you mean `options`?",
     ),
+    "a pattern as foreach": (
+        "steps: [{id: a, run: b, foreach: '*.txt'}]\n",
+        '1:34: `foreach: "*.txt"` is a pattern. Write foreach: {glob: "*.txt"}',
+    ),
     "unknown key in foreach": (
         "steps: [{id: a, run: b, foreach: {globs: x}}]\n",
         "1:35: unknown key `globs` in `foreach`. Did you mean `glob`?",

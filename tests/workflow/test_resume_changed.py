@@ -129,6 +129,7 @@ def test_a_finished_step_that_changed_is_asked_about(flow: Flow) -> None:
     before = flow.show()
     done = flow.call("resume", "r")
     assert 7 == done.code and "--accept definition.changed" in done.err
+    assert " --from-step " in done.err
     assert " a." in done.err
     assert before == flow.show()
 

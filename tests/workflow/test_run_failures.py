@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tests.cli.command import succeed
 from tests.workflow.flows import lines, path_with_leftoff, run
 
 QUICK = '[run]\nstop_timeout = "0.3s"\n'
@@ -32,6 +33,36 @@ def test_a_failed_step_ends_the_run(project: Path) -> None:
     assert ("b", 1, None) == (told["step"], told["attempt"], told["will_retry_in"])
     assert [("step_complete", "a"), ("error", "b")] == ran.seals()
     assert not (project / "never").exists()
+
+
+def test_a_failure_that_is_allowed(project: Path) -> None:
+    """The steps that need it start, and the run is completed, whatever `on_failure` says. It is not done again when the
+    run is resumed for another step."""
+    text = """
+        name: allowed
+        steps:
+          - {id: lint, run: "echo >> tries; false", allow_failure: true, retries: 1}
+          - {id: inner, steps: [{id: each, foreach: [a, b], run: "test {{ item }} = a", allow_failure: true}]}
+          - {id: after, run: test -e go, when: failed('lint') == 1}
+        """
+    ran = run(project, text, code=1)
+    assert ("failed", "completed", "failed") == tuple(
+        ran.statuses()[path] for path in ("lint", "inner/each/a", "after")
+    )
+    (project / "go").touch()
+    plan = succeed("resume", "--dry-run", "--json", cwd=project).json["plan"]
+    assert {"after"} == {entry["step"] for entry in plan if entry["action"] == "run"}
+    succeed("resume", cwd=project)
+    shown = succeed("show", "--json", cwd=project).json
+    assert ("completed", 100, 2) == (shown["status"], shown["percent"], shown["steps"]["failed"])
+    steps = {record["step"]: record for record in shown["step_records"]}
+    assert ("failed", True, 2) == (
+        steps["lint"]["status"],
+        steps["lint"]["allowed"],
+        len(lines(project, "tries")),
+    )
+    assert ("completed", "completed") == (steps["inner"]["status"], steps["inner/each"]["status"])
+    assert "its failure is allowed" in succeed("show", "--steps", cwd=project).out
 
 
 def test_retries_try_again_and_again(project: Path) -> None:

@@ -334,7 +334,8 @@ def _words(kind: str, event: Event, known: Progress) -> str:
             number = f", attempt {event['attempt']}" if event.get("attempt") else ""
             said = clean(str(error.get("message") or error.get("type") or "no reason is known"))
             said = f"{said.rstrip('.')}; again in {took(pause)}" if pause is not None else said
-            return f"failed{number}: {said}"
+            allowed = ", which is allowed" if event.get("allowed") else ""
+            return f"failed{number}{allowed}: {said}"
         case "step_stopped":
             return f"stopped, will run again{why}"
         case "adopted":

@@ -230,6 +230,8 @@ def _step_facts(record: dict[str, Any]) -> list[str]:
         out.append("→ " + ", ".join(clean(str(path)) for path in outputs))
     if record["why"]:
         out.append(clean(str(record["why"])))
+    if record.get("allowed"):
+        out.append("its failure is allowed")
     return out
 
 

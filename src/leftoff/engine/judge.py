@@ -290,6 +290,8 @@ def _intent(record: Mapping[str, Any]) -> tuple[str, str]:
     if status in DONE:
         when = record.get("completed_at")
         return "skip", f"it is {status}" + (f" since {when}" if when else "")
+    if status == "failed" and record.get("allowed"):
+        return "skip", f"it failed, which its definition allows: {why_failed(record)}"
     if status == "failed":
         return "run", f"it failed: {why_failed(record)}"
     if status == "running":

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     Known = tuple[str | None, str | None, str]  # current step, next step, health
 
 QUIET_MS, STALLED_MS = 600_000, 1_800_000
+_FAILED = 100  # failed steps that are looked at, for one whose failure is not allowed
 LIMITS = (QUIET_MS, STALLED_MS)  # without a sign of life for so long: quiet, stalled
 
 
@@ -86,10 +87,11 @@ class RunInfo:
     @property
     def percent(self) -> int:
         """Of the leaf steps, rounded down. A completed run without steps is complete."""
-        steps = self.steps
+        steps, is_completed = self.steps, self.status == "completed"
         if steps["total"] == 0:
-            return 100 if self.status == "completed" else 0
-        return min(100, (steps["completed"] + steps["skipped"]) * 100 // steps["total"])
+            return 100 if is_completed else 0
+        allowed = steps["failed"] if is_completed else 0  # failures of steps with `allow_failure`
+        return min(100, (steps["completed"] + steps["skipped"] + allowed) * 100 // steps["total"])
 
     def to_json(self) -> dict[str, Any]:
         row, card = self.row, self.row.card
@@ -154,9 +156,17 @@ def next_leaf(view: View, row: RunRow) -> str | None:
     pending = view.leaf(row.run, "pending") if counts["pending"] else None
     if row.status not in STANDS or not counts["failed"]:
         return pending
-    failed = view.leaf(row.run, "failed")
+    failed = next(
+        (path for path in view.leaves(row.run, "failed", _FAILED) if not _allowed(view, row, path)), None
+    )
     known = {path: view.row(row.run, "step", path) for path in (failed, pending) if path is not None}
     return min(known, key=lambda path: (known[path] or (b"", "", "", 0))[2] or "", default=None)
+
+
+def _allowed(view: View, row: RunRow, path: str) -> bool:
+    """Return whether the failure of a step is allowed. Keys are stored in their order, so this one comes first."""
+    record = view.record(row.run, "step", path)
+    return record is not None and record.stored.startswith(b'J{"allowed":true')
 
 
 def step_counts(row: RunRow) -> dict[str, int]:

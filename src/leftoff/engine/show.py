@@ -58,7 +58,7 @@ def _document(
     alive = health(row, view.lease(row.run), *times)
     if seq != row.seq:
         row = as_of(row, version, reader.plain("run"))
-    leaves = {path: steps[path].get("status") for path in leaf_steps(steps)}
+    leaves = {path: steps[path].get("status") for path in leaf_steps(steps) if not steps[path].get("allowed")}
     working = (path for word in ("running", "waiting") for path in leaves if leaves[path] == word)
     after = ("pending", "failed") if row.status in STANDS else ("pending",)  # see info.next_leaf
     then = next((path for path in leaves if leaves[path] in after), None)

@@ -36,7 +36,7 @@ if TYPE_CHECKING:  # `set` and `note` import this module, and look at no file
 Record = dict[str, Any]
 
 # What kept a step from being done, or says how that came about: nothing of it is left when the step has ended.
-_ON_THE_WAY = frozenset(("completed_at", "error", "interrupted_at", "last_error", "waits_until"))
+_ON_THE_WAY = frozenset(("allowed", "completed_at", "error", "interrupted_at", "last_error", "waits_until"))
 # What a try at a step leaves in its record; the rest is how it was declared, and whose it is.
 OF_A_TRY = _ON_THE_WAY | {
     "started_at",

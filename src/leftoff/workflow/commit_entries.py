@@ -194,9 +194,11 @@ class StepFails(Entry):
     token: str
     error: dict[str, Any]
     code: int | None
+    allowed: bool
 
     def write(self, page: Page) -> Seal | None:
-        page.move(self.path, lifecycle.fail(page.step(self.path), page.steps.now, self.error))
+        record = lifecycle.fail(page.step(self.path), page.steps.now, self.error)
+        page.move(self.path, {**record, "allowed": True} if self.allowed else record)
         page.end_attempt(self.token, self.code)
         return Seal("error", self.path, self.error["message"])
 

@@ -92,6 +92,7 @@ class StepDefinition:
     timeout: float | None = None  # seconds; of an approval: its deadline
     retries: Retries = ONCE
     on_failure: OnFailure = "stop"
+    allow_failure: bool = False  # the run can be completed although this step failed
     idempotent: bool = True
     checks: tuple[str, ...] = ()  # templates, for the shell
     criteria: dict[str, str] = field(default_factory=dict)  # templates, for the shell

@@ -187,7 +187,7 @@ def _expand(driver: Driver, step: StepDefinition) -> None:
     """Find the items of a `foreach`. Items that are recorded already are taken from the record."""
     state = driver.state
     if isinstance(state.steps[step.path].get("items"), int):
-        known = [(path, state.status(path)) for path in state.items(step.path)]
+        known = [(path, state.outcome(path)) for path in state.items(step.path)]
         driver.follow(step.path, driver.scheduler.expand(step.path, known))
         return
     found = state.find_items(step)
@@ -560,7 +560,8 @@ def failed(
         scheduler.later(unit, live.leaf, time.monotonic() + delay)
         driver.add(StepRunsAgain(unit, live.token, {"error": error}, code, tell=tell, tidy=tidy))
         return
-    driver.add(StepFails(unit, live.token, error, code, tell=tell, tidy=tidy))
+    facts |= {"allowed": True} if step.allow_failure else {}
+    driver.add(StepFails(unit, live.token, error, code, step.allow_failure, tell=tell, tidy=tidy))
     driver.follow(live.leaf, scheduler.ended(unit, live.leaf, "failed"))
 
 

@@ -232,7 +232,7 @@ class Driver:
         for path, record in self.state.steps.items():
             own = path in asking and "items" not in record
             item = "item" in record and any(path.startswith(f"{leaf}/") for leaf in asking)
-            if record["status"] == "failed" and (own or item):
+            if record["status"] == "failed" and not record.get("allowed") and (own or item):
                 found.append((path, why_failed(record)))
         return found
 
@@ -724,7 +724,9 @@ class Driver:
         """Return the phases and `foreach` that did not end, with the status that they are left with."""
         state = self.state
         return {
-            path: "failed" if any(state.status(b) == "failed" for b in state.at_or_below(path)) else "pending"
+            path: "failed"
+            if any(state.outcome(b) == "failed" for b in state.at_or_below(path))
+            else "pending"
             for path, step in self.scheduler.steps.items()
             if (step.kind == "phase" or step.foreach) and state.status(path) == "running"
         }
@@ -732,7 +734,7 @@ class Driver:
     def outcome(self) -> tuple[str, int]:
         """Return the run's status and the exit code."""
         state, leaves = self.state, self.state.graph.leaves
-        steps = {state.status(path) for leaf in leaves for path in state.at_or_below(leaf)}
+        steps = {state.outcome(path) for leaf in leaves for path in state.at_or_below(leaf)}
         if self.signal is not None:
             return "paused", 130
         if "failed" in steps and not {"waiting", "blocked"} & steps:

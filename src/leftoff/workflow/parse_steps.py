@@ -29,7 +29,7 @@ _PLACE = ("env", "cwd")
 _END = ("estimate", "checkpoint")
 _FOREACH = ("foreach", "matrix", "key", "as", "max_parallel")
 _FILES = ("inputs", "outputs", "keep", "cache", "checks", "criteria", "shell")
-_WORK = (*_FILES, *_PLACE, *_FOREACH, "timeout", "retries", "idempotent", *_END)
+_WORK = (*_FILES, *_PLACE, *_FOREACH, "timeout", "retries", "idempotent", "allow_failure", *_END)
 # What each kind of step may say.
 KEYS: dict[str, tuple[str, ...]] = {
     "run": (*_ABOUT, "run", *_WORK),
@@ -54,6 +54,7 @@ _PLAIN: dict[str, tuple[str, str, dict[str, Any]]] = {
     "timeout": ("timeout", "duration", {}),
     "estimate": ("estimate", "duration", {"zero": True}),
     "idempotent": ("idempotent", "flag", {"default": True}),
+    "allow_failure": ("allow_failure", "flag", {"default": False}),
     "cache": ("cache", "flag", {"default": False}),
     "keep": ("keep", "choice", {"known": ("copy", "hash"), "default": "copy"}),
 }
@@ -524,6 +525,12 @@ class StepReader:
             return Foreach("list", self.values.json(node, "foreach"))
         if node.kind != "map":
             text = self.values.text(node, "foreach")
+            if not is_template(text) and ("*" in text or "?" in text):
+                quoted = f'"{short_line(text)}"'
+                self.problems.add(
+                    node, f"`foreach: {quoted}` is a pattern", f"Write foreach: {{glob: {quoted}}}"
+                )
+                return Foreach("list", [])
             draft.site("foreach", "foreach", node, text, EXPRESSION, item=False)
             return Foreach("variable", text)
         kinds = {"glob": TEXT, "lines": TEXT, "command": SHELL, "list": TEXT, "variable": EXPRESSION}

@@ -194,7 +194,7 @@ class TakeUp:
         leaves = state.graph.leaves
         if self.request.only is not None:
             scheduler.only = frozenset(leaf for leaf in leaves if not self._leaves_out(leaf))
-        ended = scheduler.restore({path: state.status(path) for path in leaves})
+        ended = scheduler.restore({path: state.outcome(path) for path in leaves})
         driver.restore_batches()
         self._seal_what_people_ended(ended)
         for leaf in leaves:
@@ -203,7 +203,7 @@ class TakeUp:
             open_fan = open_fan and (scheduler.only is None or leaf in scheduler.only)
             if open_fan and isinstance(state.steps[leaf].get("items"), int):
                 scheduler.claim(leaf, leaf)
-                known = [(path, state.status(path)) for path in state.items(leaf)]
+                known = [(path, state.outcome(path)) for path in state.items(leaf)]
                 driver.follow(leaf, scheduler.expand(leaf, known))
         for orphan in self.orphans:
             if orphan.action in TAKEN:
@@ -324,7 +324,7 @@ class Reopening(Entry):
             return again
         outer = step is not None and (step.kind == "phase" or isinstance(record.get("items"), int))
         if (
-            (status == "failed" and not is_rejected(record))
+            (status == "failed" and not (is_rejected(record) or record.get("allowed")))
             or (status == "running" and not outer and path not in self._held)
             or (status in ("waiting", "blocked") and changed)
         ):

@@ -150,6 +150,9 @@ class WorkflowChecks(CheckProvider):
         differs = compare(self.old, new, done)
         if differs:
             hint, level = (_GO_ON, "") if differs.doubtful else ("", WARN)
+            if differs.finished:
+                again = f"leftoff resume {world.run_id} --from-step {step_word(differs.finished[0])}"
+                hint += f" `{again}` runs that step and all later ones again."
             yield Finding("definition.changed", f"{what} {differs.told()}.", hint, self._path, level=level)
 
     def _done(self, world: World, selection: Selection) -> set[str]:
@@ -417,6 +420,7 @@ def step_was_cut_off(record: Mapping[str, Any]) -> bool:
     error = record.get("error")
     return (
         record.get("status") in ("failed", "pending")
+        and not record.get("allowed")
         and isinstance(error, dict)
         and error.get("type") in CUT_OFF
     )
