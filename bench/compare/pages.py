@@ -39,8 +39,6 @@ def cell(document: dict[str, Any], player: Player, scene: str, name: str) -> str
         return str(facts.get("missing", "failed"))
     if name == "kill":
         return f"{facts['lost']} in {facts['kills']} kills"
-    if name == "again":
-        return str(facts["recorded_again"])
     if name == "power":
         most = (
             f" (at most {facts['most_lost']} step{'s' * (facts['most_lost'] > 1)})"
@@ -74,7 +72,6 @@ def columns(document: dict[str, Any]) -> list[tuple[str, str, str]]:
     ]
     return [
         ("acknowledged steps lost by kills", "kill", "kill"),
-        ("recorded steps that ran again", "kill", "again"),
         ("power cuts that lost acknowledged steps", "power", "power"),
         (f"disk after {document['grown']:,} steps", "growth", "bytes"),
         *resumes,
