@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import leftoff
-from tests.agents.hooking import Session, Spawned
+from tests.agents.hooking import Session, Spawned, runs, turns
 from tests.cli.command import call, succeed
 from tests.workspace.trees import git, tree
 
@@ -376,3 +376,16 @@ def test_the_end_of_a_turn_comes_after_its_beginning(repository: Path) -> None:
     turns = succeed("show", "latest", "--json", cwd=repository).json["records"]["turn"].values()
     assert [("x", "the first"), ("y", "the second")] == [(turn["prompt"], turn["said"]) for turn in turns]
     assert [] == spooled(repository) and checkpoints(repository)
+
+
+def test_a_prompt_is_recorded_after_its_hook(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The agent does not wait while the files of a large work tree are copied: a process of its own does that."""
+    monkeypatch.setattr("leftoff.agents.hook_process.IN_TIME", 0)
+    session = Session(repository)
+    session.fire("UserPromptSubmit", prompt="Write the guide")
+    end = time.monotonic() + 60
+    while not runs(repository) and time.monotonic() < end:
+        time.sleep(0.05)
+    files = succeed("show", "latest", "--json", cwd=repository).json["files"]
+    assert {"changed.txt"} <= {about["path"] for about in files if about["captured"]}
+    assert ["Write the guide"] == [turn["prompt"] for turn in turns(repository)]

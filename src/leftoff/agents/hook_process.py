@@ -7,6 +7,8 @@ prompt that only says "resume" also wait for other processes that drain, and ans
 from __future__ import annotations
 
 import os
+import select
+from collections.abc import Callable
 from typing import NamedTuple
 
 from leftoff.agents import agent_session as sessions
@@ -21,6 +23,8 @@ from leftoff.host import Process, agent_above, orphan, scope, started, words_of
 _REPORTED = ("SessionStart", "UserPromptSubmit")  # the agent reads the answer to these
 HOOK_S = 0.5  # seconds that a hook drains, and waits for the store
 ASKED_S = 4.0  # the same if the user said "resume": without its answer the word is of no use
+IN_TIME = 0.3  # the part of it that the agent waits for a prompt to be recorded
+APART_S = 60.0  # seconds that a prompt is recorded by a process of its own
 LAST_S, LAST_ASKED_S = 3, 9  # seconds after which a hook gives up; the agents themselves wait for ten
 _DAEMON = ("app-server", "--managed-daemon")  # words of Codex's daemon
 
@@ -93,11 +97,44 @@ def _record(project: Project, folder: str, delivery: Delivery) -> bytes:
     name = "" if begins else spooling.put_event(project, folder, delivery)
     if not (begins or name):
         return b""
+    if event.name == "UserPromptSubmit" and not event.asks_to_continue:
+        return _in_time(lambda: _drain(project, folder, delivery, name, APART_S))
+    return _drain(project, folder, delivery, name, seconds)
+
+
+def _in_time(work: Callable[[], bytes]) -> bytes:
+    """Return the answer of some work, or nothing if it takes longer than an agent should wait. Then it continues in a
+    process of its own: the first prompt in a large work tree copies every file that is not committed."""
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.setsid()
+            quiet = os.open(os.devnull, os.O_RDWR)
+            for fd in range(3):
+                os.dup2(quiet, fd)
+            _give_up_after(APART_S)
+            os.write(writing, work())
+        finally:
+            os._exit(0)
+    os.close(writing)
+    with open(reading, "rb", buffering=0):
+        waiting = select.poll()
+        waiting.register(reading)
+        answer = os.read(reading, 1 << 16) if waiting.poll(HOOK_S * IN_TIME * 1000) else None
+    if answer is not None:
+        os.waitpid(pid, 0)
+    return answer or b""
+
+
+def _drain(project: Project, folder: str, delivery: Delivery, name: str, seconds: float) -> bytes:
+    """Drain, and return the answer. ``name``: of the event in the spool."""
+    event = delivery.event
     try:
         project.take_in_edits()
-        if begins or event.asks_to_continue:
+        if event.name == "SessionStart" or event.asks_to_continue:
             return _answer(project, folder, delivery, name)
-        done = spooling.drain(project, folder, seconds, own=name)
+        done = spooling.drain(project, folder, seconds, own=name, leaves=seconds == APART_S)
         return _fault(event, done.fault, kept=True)
     except LeftoffError as error:
         log_error(folder, delivery.agent, event.name, event.session, _in_words(error))

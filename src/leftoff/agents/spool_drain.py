@@ -178,17 +178,18 @@ def drain(
     *,
     wait: float = 0,
     own: str = "",
+    leaves: bool = False,
     pairing: dict[str, Any] | None = None,
 ) -> Drained:
     """Record the waiting events in their order, for so many seconds at most.
 
     ``folder``: the store's. ``wait``: seconds to wait for another process that drains; 0: leave the events to it.
-    ``own``: the event of this hook. ``pairing``: the event, if its hook is to answer it first: then it is not recorded,
-    only compared with that of the other hook file.
+    ``own``: the event of this hook. ``leaves``: its agent may continue before it is recorded. ``pairing``: the event,
+    if its hook is to answer it first: then it is not recorded, only compared with that of the other hook file.
     """
     spool, store, end = Spool(folder), project.store, time.monotonic() + seconds
     patience = store.patience
-    work = _Draining(project, spool, end, min(patience, wait or seconds), own)
+    work = _Draining(project, spool, end, min(patience, wait or seconds), own, leaves)
     if pairing is not None:
         work.skipped.add(own)
     is_repeat = False
@@ -216,9 +217,11 @@ class _Draining:
     """The state of one drain. ``skipped``: events that wait for something else. ``stopped``: the time is over, or the
     store takes nothing."""
 
-    def __init__(self, project: Project, spool: Spool, end: float, patience: float, own: str) -> None:
+    def __init__(
+        self, project: Project, spool: Spool, end: float, patience: float, own: str, leaves: bool
+    ) -> None:
         self._project, self._spool, self._end = project, spool, end
-        self._patience, self._own = patience, own
+        self._patience, self._own, self._leaves = patience, own, leaves
         self._projects: dict[str, Project] = {}
         self._blocked: dict[
             str, LeftoffError | None
@@ -280,7 +283,7 @@ class _Draining:
         files = zip(about.get("files", ()), contents, strict=True)
         peeked = [Peeked(path, record, data) for (path, record), data in files]
         session = _session(project, about, name, peeked)
-        if name != self._own:  # else the agent still waits for its hook
+        if name != self._own or self._leaves:  # else the agent still waits for its hook
             session.until = about["at"] * 1_000_000
         record_event(session, event)
 
