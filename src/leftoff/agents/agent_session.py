@@ -82,8 +82,11 @@ class AgentSession:
     def fit(self, text: str, most: int = _LONGEST, tail: float = 0.5) -> str:
         """Return a text as it is stored: without secrets, and with both ends if it is long. ``tail``: the share of its
         end."""
-        text = text.encode("utf-8", "replace").decode().replace("\0", "").strip()
-        return both_ends(self.project.redactor.mask(text), most, tail)
+        return both_ends(self.mask(text), most, tail)
+
+    def mask(self, text: str) -> str:
+        """Return a text that can be stored, without secrets."""
+        return self.project.redactor.mask(text.encode("utf-8", "replace").decode().replace("\0", "").strip())
 
     def opening(self, title: str | None) -> Opening:
         return sessions.session_opening(self.who, self.branch, title, self.project.git_facts())

@@ -27,7 +27,7 @@ from leftoff.engine.agent_turns import (
 from leftoff.engine.commit import Seal
 from leftoff.engine.find import OPEN_TURN, SESSION
 from leftoff.engine.git import changed_between, remember_git
-from leftoff.engine.quoting import fault_lines
+from leftoff.engine.quoting import telling_part
 from leftoff.engine.run_reader import Reader
 from leftoff.engine.step_lifecycle import steps_in
 from leftoff.engine.tracking import (
@@ -257,7 +257,9 @@ def _committed(session: AgentSession, row: RunRow, head: str | None) -> list[str
 
 def _failed(session: AgentSession, failures: list[tuple[str, str]]) -> None:
     """Record commands that failed, each with its error."""
-    fitted = [(session.fit(command), _fit_error(session, error)) for command, error in failures]
+    fitted = [
+        (session.fit(command), telling_part(session.mask(error), _MESSAGE)) for command, error in failures
+    ]
 
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> None:
         turn = _turn(session, tx, row, changes)
@@ -266,14 +268,6 @@ def _failed(session: AgentSession, failures: list[tuple[str, str]]) -> None:
 
     if fitted:
         _commit(session, make, what="failed")
-
-
-def _fit_error(session: AgentSession, error: str) -> str:
-    """Return what a command printed as it is stored: the lines that name a fault, and then its end, if it is long."""
-    if len(error) <= _MESSAGE:
-        return session.fit(error)
-    faults = session.fit(fault_lines(error), _MESSAGE // 2, 0.6)
-    return f"{faults}\n…\n{session.fit(error, _MESSAGE - len(faults) - 3, 0.8)}"
 
 
 def _session_end(session: AgentSession, event: HookEvent) -> None:

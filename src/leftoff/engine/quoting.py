@@ -79,6 +79,14 @@ def fault_lines(output: str) -> str:
     return "\n".join(dict.fromkeys(line for line in lines if any(mark in line.lower() for mark in _FAULTS)))
 
 
+def telling_part(output: str, most: int) -> str:
+    """Return what says most of a command's output: all of it, or the lines that name a fault, and then its end."""
+    if len(output) <= most:
+        return output
+    faults = both_ends(fault_lines(output), most // 2, 0.6)
+    return f"{faults}\n…\n{both_ends(output, most - len(faults) - 3, 0.8)}"
+
+
 def named(value: Any, most: int = LINE) -> str:
     """Return a name, or what leftoff itself says of something: one line, without marks."""
     return tame(short(value, most) if isinstance(value, str) else as_json(value, most))

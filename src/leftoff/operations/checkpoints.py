@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import count
 from typing import Any, NamedTuple
 
@@ -16,7 +16,7 @@ from leftoff.engine.forking import ForkRequest, fork_paused
 from leftoff.engine.history import Diff, diff, file_records, is_among
 from leftoff.engine.project import Project
 from leftoff.engine.project_files import given_path
-from leftoff.engine.quoting import ends, source_of
+from leftoff.engine.quoting import both_ends, source_of, telling_part
 from leftoff.engine.run_info import RunInfo
 from leftoff.engine.settings import Caller
 from leftoff.engine.show import document
@@ -85,8 +85,8 @@ def _document(project: Project, found: Target, whole: Collection[str] | None) ->
 def _add_transcript(project: Project, turn: dict[str, Any]) -> None:
     """Add to a turn what the agent has not reported of it. Nothing is stored."""
 
-    def fit(text: str) -> str:
-        return ends(project.redactor.mask(text[-_LONGEST:]), 2000)
+    def fit(text: str, cut: Callable[[str, int], str] = both_ends) -> str:
+        return cut(project.redactor.mask(text[-_LONGEST:]), 2000)
 
     since = since_prompt(turn["transcript"], str(turn.get("prompt") or ""))
     if since.said:
@@ -96,7 +96,8 @@ def _add_transcript(project: Project, turn: dict[str, Any]) -> None:
         turn["error"] = {"message": fit(since.error)}
     if since.failed and not turn.get("failed"):
         turn["failed"] = [
-            {"command": fit(command), "error": fit(error)} for command, error in since.failed[-5:]
+            {"command": fit(command), "error": fit(error, telling_part)}
+            for command, error in since.failed[-5:]
         ]
     if since.doing:
         turn["doing"] = [fit(one) for one in since.doing[-3:]]
