@@ -16,6 +16,7 @@ from leftoff.engine.export import Bundle, export_run, import_bundle, would_impor
 from leftoff.errors import Conflict, NotFound, StoreUnavailable, Usage
 from leftoff.store.sqlite import SqliteStore
 from tests.bundle.samples import make_run, random_run, write_bundle
+from tests.cli.command import call, succeed
 from tests.seams import SEAMS
 
 
@@ -48,6 +49,28 @@ def homes(tmp_path: Path) -> tuple[Path, Path]:
     here.mkdir()
     there.mkdir()
     return here, there
+
+
+def test_logs_come_along(tmp_path: Path) -> None:
+    """What commands printed, by attempt, and what Python code logged. The next attempt has the next number. Exported
+    again, the run gives the same bytes."""
+    here, there = homes(tmp_path)
+    text = "name: f\nsteps: [{id: a, run: echo tried $LEFTOFF_ATTEMPT; test -e go, retries: 1}]\n"
+    (here / "f.yaml").write_text(text)
+    assert 1 == call("run", "f.yaml", "--run-id", "f", cwd=here).code
+    with leftoff.open(here / ".leftoff") as store, store.run("py") as run, run.step("b"):
+        run.log.warning("python said")
+    for name, run_id in (("f", "f"), ("py", run.id)):
+        succeed("export", run_id, "-o", f"../{name}.leftoff", cwd=here)
+    succeed("import", "../f.leftoff", "../py.leftoff", cwd=there)
+    assert succeed("logs", "f", cwd=here).out == succeed("logs", "f", cwd=there).out != ""
+    assert "tried" in succeed("logs", "a", "--run", "f", "--attempt", "1", cwd=there).out
+    assert "python said" in succeed("logs", run.id, cwd=there).out
+    succeed("export", "f", "-o", "../again.leftoff", cwd=there)
+    assert (tmp_path / "f.leftoff").read_bytes() == (tmp_path / "again.leftoff").read_bytes()
+    (there / "go").touch()
+    succeed("resume", "f", "--trust", cwd=there)
+    assert 3 == succeed("show", "f", "--json", cwd=there).json["step_records"][0]["attempt"]
 
 
 def test_everything_comes_along(tmp_path: Path) -> None:

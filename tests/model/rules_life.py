@@ -176,7 +176,8 @@ class LifeRules(Ground):
         handle.enter(path, self.now)
         handle.put("variable", "x", [path, ends])
         if error is None:
-            handle.complete(path, self.now, result=result, digest=NO_ARGUMENTS)
+            code = handle.real.steps[path]["code"]  # a digest of the bytecode of `work`
+            handle.complete(path, self.now, result=result, digest=NO_ARGUMENTS, code=code)
         else:
             handle.fail(path, error, self.now)
         self.played(handle)

@@ -211,7 +211,7 @@ class Handle:
     def enter(self, path: str, now: str) -> None:
         before = self.step(path) or {}
         attempt, why = before.get("attempt", 0) + 1, why_again(before) or "first run"
-        gone = ("completed_at", "error", "interrupted_at", "outputs", "result", "digest")
+        gone = ("completed_at", "error", "interrupted_at", "outputs", "result", "digest", "code")
         self.put_step(path, *gone, status="running", attempt=attempt, started_at=now, why=why)
         self.open.append(path)
 

@@ -265,9 +265,13 @@ def test_a_bundle_from_one_kind_of_store_to_the_other(project: Path, url: str) -
     for words in (("track", "page.txt"), ("set", "x=@value"), ("step", "done", "a"), ("set", "x=1")):
         succeed(*words, cwd=project)
     succeed("export", "r", "-o", "one.leftoff", cwd=project)
-    succeed("import", "one.leftoff", cwd=project, LEFTOFF_STORE=url)
+    (project / "flow.yaml").write_text("name: flow\nsteps: [{id: a, run: echo printed}]\n")
+    succeed("run", "flow.yaml", "--run-id", "f", cwd=project)
+    succeed("export", "f", "-o", "flow.leftoff", cwd=project)
+    succeed("import", "one.leftoff", "flow.leftoff", cwd=project, LEFTOFF_STORE=url)
+    assert "printed\n" == succeed("logs", "f", cwd=project, LEFTOFF_STORE=url).out
     succeed("export", "r", "-o", "two.leftoff", cwd=project, LEFTOFF_STORE=url)
-    assert 1 == succeed("store", "backup", "copy", "--json", cwd=project, LEFTOFF_STORE=url).json["runs"]
+    assert 1 == succeed("store", "backup", "copy", "--json", cwd=project, LEFTOFF_STORE=url).json["runs"] - 1
     succeed("--store", "copy", "export", "r", "-o", "three.leftoff", cwd=project)
     (one, two, three) = ((project / f"{name}.leftoff").read_bytes() for name in ("one", "two", "three"))
     assert one == two == three

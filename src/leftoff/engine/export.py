@@ -1,7 +1,7 @@
 """Export a run as a bundle, and import one elsewhere with the same ids and digests.
 
-The blobs are copied first, then all rows in one transaction, so that a failure leaves no part of a run. Leases,
-attempts and logs belong to a machine and are not copied.
+The blobs and logs are copied first, then all rows in one transaction, so that a failure leaves no part of a run. Leases
+and the processes of attempts belong to a machine and are not copied.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from leftoff.store.bundle import (
     unpack_bundle,
 )
 from leftoff.store.rows import Holder, RunRow
-from leftoff.store.store_copy import TABLES, RowBatch, RowCopy
+from leftoff.store.store_copy import TABLES, LogCopy, RowBatch, RowCopy, add_rows, copy_python_logs
 
 
 class Exported(NamedTuple):
@@ -60,9 +60,8 @@ def _fill(store: SqlStore, view: View, row: RunRow, folder: str) -> tuple[Tempor
         now = view.run_row(row.run)
         if now is None or now.is_gone:
             raise gone(row.run_id)
-        rows = RowCopy(store, view, bundle, row.run)
-        rows.save_blobs()
-        counts = bundle.write(lambda tx: _add_run(tx, rows, row)[1])
+        rows = RunCopy(store, view, bundle, row)
+        counts = bundle.write(lambda tx: rows.add(tx)[1])
         return bundle, {**counts, "blob": len(rows.blobs)}
     finally:
         bundle.close()
@@ -71,42 +70,47 @@ def _fill(store: SqlStore, view: View, row: RunRow, folder: str) -> tuple[Tempor
 # -- copying
 
 
-def _add_run(tx: Tx, rows: RowCopy, row: RunRow) -> tuple[int, dict[str, int]]:
-    """Add a run with the rows of another one. Return its number, and how many rows of each table there are.
+class RunCopy(RowCopy):
+    """Copies one run. Its blobs and logs are copied when this is made, before the transaction that adds the rows."""
 
-    The blobs must be saved before. Versions get new commit numbers of this store.
-    """
-    run = tx.add_run(row.run_id, row.created_at, workflow="", branch="", status="")
-    counts = {"record": 0, "past": 0, "version": 0, "alias": 0, "checkpoint": 0}
-    for table in ("record", "past", "version", "alias"):
-        at = TABLES[table][0].index("run")
-        for batch in rows.batches(table):
-            counts[table] += len(batch.rows)
-            if table != "version":
-                own = [(*each[:at], run, *each[at + 1 :]) for each in batch.rows]
-                RowBatch(own, batch.blobs).add(tx, table)
-            else:
-                for (
-                    _,
-                    seq,
-                    _,
-                    token,
-                    digest,
-                    epoch,
-                    when,
-                    leaves,
-                    checkpoint,
-                    trigger,
-                    step,
-                    note,
-                ) in batch.rows:
-                    facts = {"checkpoint": checkpoint, "trigger": trigger, "step": step, "note": note}
-                    version = Version(row.run_id, seq, digest, when, epoch=epoch, counts=leaves, **facts)
-                    tx.add_version(run, version, token)
-                    counts["checkpoint"] += checkpoint is not None
-            tx.newest()  # so that a server is sent what it was not sent yet
-    set_card(tx, run)
-    return run, counts
+    def __init__(self, source: SqlStore, view: View, target: SqlStore, row: RunRow) -> None:
+        super().__init__(source, view, target, row.run)
+        self.row = row
+        self.save_blobs()
+        self._logs = LogCopy(source, target)
+        self._attempts: list[tuple[Any, ...]] = []
+        for batch in self.batches("attempt"):
+            for token, _, step, number, _, _, _, log, began, ended, code in batch.rows:
+                if ended is not None:  # the end of any other is only known on its machine
+                    self._logs.save(view, token, log)
+                    self._attempts.append((token, step, number, log, began, ended, code))
+        copy_python_logs(source, target, row.run_id)
+
+    def add(self, tx: Tx) -> tuple[int, dict[str, int]]:
+        """Add the run. Return its number, and how many rows of each table there are. Versions get new commit numbers of
+        this store."""
+        row = self.row
+        run = tx.add_run(row.run_id, row.created_at, workflow="", branch="", status="")
+        counts = {"record": 0, "past": 0, "version": 0, "alias": 0, "checkpoint": 0}
+        for table in ("record", "past", "version", "alias"):
+            at = TABLES[table][0].index("run")
+            for batch in self.batches(table):
+                counts[table] += len(batch.rows)
+                if table != "version":
+                    own = [(*each[:at], run, *each[at + 1 :]) for each in batch.rows]
+                    RowBatch(own, batch.blobs).add(tx, table)
+                else:
+                    for _, seq, _, token, digest, epoch, when, leaves, *seal in batch.rows:
+                        facts = dict(zip(("checkpoint", "trigger", "step", "note"), seal, strict=True))
+                        version = Version(row.run_id, seq, digest, when, epoch=epoch, counts=leaves, **facts)
+                        tx.add_version(run, version, token)
+                        counts["checkpoint"] += facts["checkpoint"] is not None
+                tx.newest()  # so that a server is sent what it was not sent yet
+        for token, step, number, *rest in self._attempts:
+            add_rows(tx, "attempt", [(token, run, step, number, None, None, None, *rest)])
+        self._logs.add(self.view, tx)
+        set_card(tx, run)
+        return run, counts
 
 
 # -- importing
@@ -186,14 +190,13 @@ def import_bundle(store: SqlStore, bundle: Bundle, at: int) -> bool:
         return False
 
     def copy(view: View) -> bool:
-        rows = RowCopy(bundle.store, view, store, bundle.row.run)
-        rows.save_blobs()
+        rows = RunCopy(bundle.store, view, store, bundle.row)
         return store.write(lambda tx: add(tx, rows))
 
-    def add(tx: Tx, rows: RowCopy) -> bool:
+    def add(tx: Tx, rows: RunCopy) -> bool:
         if _has_run(tx, bundle):  # another process has imported the same meanwhile
             return False
-        run, _ = _add_run(tx, rows, bundle.row)
+        run, _ = rows.add(tx)
         epoch = max(1, *(version.epoch for version in bundle.versions))
         tx.put_lease(run, epoch, Holder(who=ELSEWHERE, since=at))
         tx.put_fact(f"{FROM} {run}", os.path.basename(bundle.path))

@@ -17,8 +17,8 @@ import apsw
 from leftoff.errors import Corrupt, Invalid, NotFound, StoreUnavailable, Unsupported, Usage
 from leftoff.files import failure, write_private
 from leftoff.store import sqlite_connection as connection
-from leftoff.store.blobs import CHUNK, LEVEL, Blobs, zstd
-from leftoff.store.rows import BlobRow
+from leftoff.store.blobs import CHUNK, LEVEL, zstd
+from leftoff.store.rows import ATTEMPTS, BlobRow, is_of_attempt
 from leftoff.store.sqlite import FILE, SqliteStore
 from leftoff.store.sqlite_connection import SCHEMA, translate, version
 from leftoff.store.sqlite_files import migrate, switch_log_on
@@ -59,7 +59,7 @@ def pack_bundle(store: SqliteStore, path: str) -> int:
     The file does not depend on when or where it was made, so the same run gives the same bytes.
     """
     try:
-        store.write(lambda tx: _put_pieces(tx.db, store.blobs))  # type: ignore[attr-defined]
+        store.write(lambda tx: _put_pieces(tx.db, store))  # type: ignore[attr-defined]
         store.close()
         db = connection.open_file(store.path)
         try:
@@ -77,13 +77,18 @@ def pack_bundle(store: SqliteStore, path: str) -> int:
         ) from error
 
 
-def _put_pieces(db: apsw.Connection, blobs: Blobs) -> None:
-    """Move the blobs into the database, and remove what describes this store and not the run."""
-    for (hash,) in db.execute("SELECT hash FROM blob ORDER BY hash").fetchall():
-        with open(blobs.path(hash), "rb") as file:  # type: ignore[arg-type]
+def _put_pieces(db: apsw.Connection, store: SqliteStore) -> None:
+    """Move the blobs and logs into the database, and remove what describes this store and not the run."""
+    rows: Any = db.execute("SELECT hash FROM blob ORDER BY hash").fetchall()
+    files = [(hash, store.blobs.path(hash)) for (hash,) in rows]
+    for inside, _, names in os.walk(os.path.join(store.folder, ATTEMPTS)):
+        paths = [os.path.join(inside, name) for name in names]
+        files += [(os.fsencode(os.path.relpath(path, store.folder)), path) for path in paths]
+    for name, path in files:
+        with open(path, "rb") as file:
             number = 0
             while piece := file.read(PIECE):
-                db.execute("INSERT INTO piece (blob, number, data) VALUES (?, ?, ?)", (hash, number, piece))
+                db.execute("INSERT INTO piece (blob, number, data) VALUES (?, ?, ?)", (name, number, piece))
                 number += 1
     for name in ("store_id", "created_at", "created_by"):
         db.execute("DELETE FROM meta WHERE name = ?", (name,))
@@ -135,7 +140,7 @@ def unpack_bundle(path: str, folder: str) -> SqliteStore:
         _decompress(path, database)
         _check_schema(path, database)
         rows = switch_log_on(database)
-        store.write(lambda tx: _take_pieces(tx.db, store.blobs, rows))  # type: ignore[attr-defined]
+        store.write(lambda tx: _take_pieces(path, tx.db, store, rows))  # type: ignore[attr-defined]
         expected = apsw.Connection(":memory:")
         migrate(expected, path, {})
         wanted = _tables(expected)
@@ -210,9 +215,17 @@ def _check_schema(path: str, database: str) -> None:
         raise Unsupported(f"{path} has bundle schema {schema}; this leftoff knows {SCHEMA}.")
 
 
-def _take_pieces(db: apsw.Connection, blobs: Blobs, rows: list[BlobRow]) -> None:
-    """Write the content of the blobs to files, as a folder store has it."""
-    for row in rows:
-        pieces = db.execute("SELECT data FROM piece WHERE blob = ? ORDER BY number", (row.hash,))
-        write_private(blobs.path(row.hash), (data for (data,) in pieces), durable=False)
+def _take_pieces(bundle: str, db: apsw.Connection, store: SqliteStore, rows: list[BlobRow]) -> None:
+    """Write the content of the blobs and logs to files, as a folder store has it. A log is named by its path."""
+    files = {row.hash: store.blobs.path(row.hash) for row in rows}
+    names: Any = db.execute("SELECT DISTINCT blob FROM piece").fetchall()
+    for (name,) in names:
+        if name not in files:
+            path = os.fsdecode(name)
+            if "\0" in path or not is_of_attempt(path):
+                raise damaged(bundle, f"{path!r} is neither a blob nor the path of a log.")
+            files[name] = os.path.join(store.folder, path)
+    for name, path in files.items():
+        pieces = db.execute("SELECT data FROM piece WHERE blob = ? ORDER BY number", (name,))
+        write_private(path, (data for (data,) in pieces), durable=False)
     db.execute("DELETE FROM piece")

@@ -217,7 +217,9 @@ def copy_store(
     if target.exists():
         target.read(copy.refuse_target)
     source.read(copy.refuse_driven)
-    _copy_python_logs(source, target)
+    above = os.path.join(source.folder, ATTEMPTS)
+    for run_id in os.listdir(above) if os.path.isdir(above) else ():
+        copy_python_logs(source, target, run_id)
     if others_write or not source.writable():
         source.read(copy.everything)
     else:
@@ -239,9 +241,7 @@ class _StoreCopy:
         self._tell = tell
         self._driven = driven
         self._blobs: dict[bytes, BlobRow] = {}
-        self._logs: dict[
-            str, tuple[str, BlobRow | None]
-        ] = {}  # by attempt: the file, and the blob of a long one
+        self._logs = LogCopy(source, target)
         self.counts: dict[str, int] = {}
 
     def refuse_target(self, view: View) -> None:
@@ -268,7 +268,7 @@ class _StoreCopy:
         rows.save_blobs()
         for batch in RowCopy(self._source, view, self._target).batches("attempt"):
             for row in batch.rows:
-                self._save_log(view, row[0], row[7])
+                self._logs.save(view, row[0], row[7])
 
     def everything(self, view: View) -> None:
         """Copy what is still missing. A server may call this again if it did not confirm the end of the transaction."""
@@ -292,14 +292,22 @@ class _StoreCopy:
                 counts[table] = counts.get(table, 0) + len(batch.rows)
                 if self._tell is not None:
                     self._tell(table, sum(counts.values()), int(total))
-        self._add_logs(view, tx)
+        self._logs.add(view, tx)
         tx.catch_up()
         return {"run": counts.pop("run", 0), **counts}
 
-    # -- logs: a store on a server has what attempts printed in rows, a folder store in files
 
-    def _save_log(self, view: View, token: str, folder: str | None) -> None:
-        if not folder or token in self._logs:
+class LogCopy:
+    """Copies what attempts printed: in a folder store these are files, in a store on a server rows."""
+
+    def __init__(self, source: SqlStore, target: SqlStore) -> None:
+        self._source = source
+        self._target = target
+        self._found: dict[str, tuple[str, BlobRow | None]] = {}  # the file, and the blob of a long one
+
+    def save(self, view: View, token: str, folder: str | None) -> None:
+        """Copy the log of an attempt, before the transaction that adds the attempt's row."""
+        if not folder or token in self._found:
             return
         if not is_of_attempt(folder):
             raise misplaced(f"attempt {token}")
@@ -314,27 +322,26 @@ class _StoreCopy:
             blob = self._target.save_blob(keep_alive(view, content))
         elif size and not self._target.shared:
             write_private(there, keep_alive(view, content), durable=False)
-        self._logs[token] = here, blob
+        self._found[token] = here, blob
 
-    def _add_logs(self, view: View, tx: Tx) -> None:
-        for token, (path, whole) in self._logs.items() if self._target.shared else ():
+    def add(self, view: View, tx: Tx) -> None:
+        """Add the rows of the logs, after those of the attempts."""
+        for token, (path, whole) in self._found.items() if self._target.shared else ():
             last = end_of(path) if os.path.isfile(path) else view.kept_log(token)[0]
             if last:
                 tx.keep_log(token, last, whole)
 
 
-def _copy_python_logs(source: SqlStore, target: SqlStore) -> None:
-    """Copy what Python code logged on this machine: files next to either store, which no row mentions."""
-    above = os.path.join(source.folder, ATTEMPTS)
-    for run in os.listdir(above) if os.path.isdir(above) else ():
-        for inside, _, names in os.walk(os.path.join(above, run, PYTHON_LOGS)):
-            for path in [os.path.join(inside, name) for name in names]:
-                try:
-                    if os.path.isfile(path):
-                        there = os.path.join(target.folder, os.path.relpath(path, source.folder))
-                        write_private(there, _pieces(path), durable=False)
-                except FileNotFoundError:  # the run was removed meanwhile
-                    pass
+def copy_python_logs(source: SqlStore, target: SqlStore, run_id: str) -> None:
+    """Copy what Python code of a run logged on this machine: files next to either store, which no row mentions."""
+    for inside, _, names in os.walk(os.path.join(source.folder, ATTEMPTS, run_id, PYTHON_LOGS)):
+        for path in [os.path.join(inside, name) for name in names]:
+            try:
+                if os.path.isfile(path):
+                    there = os.path.join(target.folder, os.path.relpath(path, source.folder))
+                    write_private(there, _pieces(path), durable=False)
+            except FileNotFoundError:  # the run was removed meanwhile
+                pass
 
 
 def _pieces(path: str) -> Iterator[bytes]:
