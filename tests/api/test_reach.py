@@ -348,7 +348,8 @@ def test_a_notice_of_changed_code(tmp_path: Path) -> None:
 def test_ctrl_c_waits_for_no_item(tmp_path: Path) -> None:
     """The threads are left behind. What they were doing is done again; what was done is not."""
     text = """
-import os, sys, time, leftoff
+import os, signal, time, leftoff
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell that started the tests may ignore it
 def work(n):
     if n and "SLOW" in os.environ:
         print("under way", flush=True)

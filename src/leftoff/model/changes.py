@@ -196,6 +196,7 @@ _KNOWN = frozenset(COLLECTIONS)
 LAST = 99_999_999  # the order of a step that has none
 _JSON_TAG, _REDACTED_TAG = JSON[0], REDACTED[0]
 _MARKED = '{"redacted":true}'  # how a mark, and data that looks like one, is encoded
+_MARKED_KEY = "redacted"
 _LONG = 1000
 LARGE = 1 << 16  # characters of a record that is searched for secrets by its shapes and its names separately
 _RESULTS = {"step": "result", "context": "value"}  # the entries whose dicts keep the order of their keys
@@ -380,7 +381,7 @@ class ChangeSet:
     def _stored(self, key: str, value: Any, name: str, keep: str = "") -> bytes:
         """Check, redact and encode a value. Only text can be a secret."""
         names: set[str] = set()
-        out = text(value, name, keep, names)
+        out = text(value, name, keep, names, tag="J")
         kind = type(value)
         scrubber = self._scrubber
         if scrubber is not None and kind is not int and kind is not float:
@@ -389,10 +390,10 @@ class ChangeSet:
                 clean, paths = scrubber.scrub(key, value, what)
                 if clean is not value:
                     return store(mark(clean, paths), name, keep)
-        if kind is not str and _MARKED in out:
+        if kind is not str and _MARKED_KEY in names and _MARKED in out:
             return store(value, name, keep)
         try:
-            return b"J" + out.encode()
+            return out.encode()
         except UnicodeEncodeError:
             encode(value, name)  # says which entry it is
             raise

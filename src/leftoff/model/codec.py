@@ -43,7 +43,24 @@ MAX_DEPTH = 200
 JSON, LIST, DICT, REDACTED, BLOB = b"J", b"L", b"D", b"R", b"B"
 _MARKED = b'{"redacted":true}'  # how a mark, and data that looks like one, is encoded
 
-_PLAIN = frozenset((str, int, float, bool, type(None)))
+
+class Base64(str):
+    """Base64 of bytes: text in which nothing needs to be escaped."""
+
+    __slots__ = ()
+
+
+class Checked(dict):  # type: ignore[type-arg]
+    """A step's record whose result is known to be exact JSON. ``names``: the keys of all dicts in it."""
+
+    __slots__ = ("names",)
+
+    def __init__(self, record: dict[str, Any], names: set[str]) -> None:
+        super().__init__(record)
+        self.names = names
+
+
+_PLAIN = frozenset((str, int, float, bool, type(None), Base64))
 
 
 # -- frozen values
@@ -359,29 +376,43 @@ def _is_json(value: object, depth: int, names: set[str]) -> bool:
     return False
 
 
-def text(value: object, name: str = "value", keep: str = "", names: set[str] | None = None) -> str:
-    """Return canonical JSON as text. ``name`` starts the path in an error.
+def text(
+    value: object, name: str = "value", keep: str = "", names: set[str] | None = None, tag: str = ""
+) -> str:
+    """Return canonical JSON as text, after ``tag``. ``name`` starts the path in an error.
 
     ``keep``: the entry of a record in which dicts keep the order of their keys. ``names``: gets the keys of all dicts.
     """
     kind = type(value)
     if kind is str:
-        return _quote(value)
-    names = set() if names is None else names
-    if kind not in _PLAIN and not _is_json(value, MAX_DEPTH, names):
+        return tag + _quote(value)
+    names, rest = set() if names is None else names, value
+    if type(value) is Checked and keep:
+        names |= value.names
+        rest = {key: item for key, item in value.items() if key != keep}
+    if kind not in _PLAIN and not _is_json(rest, MAX_DEPTH, names):
         value = _normal(value, name, MAX_DEPTH)
         _is_json(value, MAX_DEPTH, names)
     try:
         if keep and isinstance(value, dict) and isinstance(dict.get(value, keep), (dict, list)):
-            parts = (
-                _quote(key) + ":" + "".join((_iterencode_as_is if key == keep else _iterencode)(item, 0))
-                for key, item in sorted(dict.items(value))
-            )
-            return "{" + ",".join(parts) + "}"
-        return "".join(_iterencode(value, 0))
+            parts, start = [tag], "{"
+            for key, item in sorted(dict.items(value)):
+                parts += (start, _quote(key), ":")
+                parts += _as_is(item) if key == keep else _iterencode(item, 0)
+                start = ","
+            return "".join((*parts, "}"))
+        return "".join((tag, *_iterencode(value, 0)))
     except (ValueError, TypeError, RecursionError):
         _normal(value, name, MAX_DEPTH)  # says which entry it is
         raise
+
+
+def _as_is(value: Any) -> Iterable[str]:
+    """Return JSON in pieces; dicts keep the order of their keys."""
+    if type(value) is dict and type(value.get("value")) is Base64 and len(value) == 2:  # bytes
+        kind = next(key for key in value if key != "value")
+        return "{", _quote(kind), ":", _quote(value[kind]), ',"value":"', value["value"], '"}'
+    return _iterencode_as_is(value, 0)
 
 
 def encode(value: object, name: str = "value", keep: str = "") -> bytes:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 _COROUTINE = 0x80  # among the flags of a code object
 _RETRIES = "retries=3, or retries={'max': 3, 'backoff': '2s', 'factor': 2, 'jitter': True}"
 WARN, RERUN, IGNORE = "warn", "rerun", "ignore"
+ATTEMPTS = ("retries", "retry_on", "timeout", "on_code_change")
 
 
 # -- the options
@@ -66,7 +67,7 @@ def retry_policy(value: Any) -> Retries:
 class Attempts:
     """The options of a step that say how its function is attempted, checked."""
 
-    __slots__ = ("on_code_change", "retries", "retry_on", "timeout")
+    __slots__ = ATTEMPTS
 
     def __init__(
         self,

@@ -21,7 +21,18 @@ from collections.abc import (
 )
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, TypeVarTuple, overload
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Generic,
+    Literal,
+    ParamSpec,
+    TypedDict,
+    TypeVar,
+    TypeVarTuple,
+    Unpack,
+    overload,
+)
 
 from leftoff.clock import Clock
 from leftoff.engine import find
@@ -40,6 +51,7 @@ from leftoff.model.ids import check_step, parent_of, parse_ref, quote_part, show
 from leftoff.model.words import UNFINISHED, refuse_decision
 from leftoff.python.arguments import Signature, call_key, given_arguments
 from leftoff.python.calls import (
+    ATTEMPTS,
     ONCE,
     Attempts,
     check_size,
@@ -65,8 +77,30 @@ P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
-_MAP_OPTIONS = ("retries", "retry_on", "timeout", "on_code_change")
-_DO_OPTIONS = ("keyed", *_MAP_OPTIONS)
+_DO_OPTIONS = ("keyed", *ATTEMPTS)
+
+
+class _Attempts(TypedDict, total=False):
+    again: bool
+    retries: int | dict[str, Any]
+    retry_on: type[Exception] | tuple[type[Exception], ...]
+    timeout: float | str | None
+    on_code_change: Literal["warn", "rerun", "ignore"]
+
+
+class DoOptions(_Attempts, total=False):
+    """The options of ``do``."""
+
+    keyed: bool
+
+
+class MapOptions(_Attempts, Generic[T], total=False):
+    """The options of ``map``."""
+
+    name: str | None
+    key: str | Callable[[T], str] | None
+    max_parallel: int
+    keep_going: bool
 
 
 class _Named(Mapping[str, T]):
@@ -371,29 +405,12 @@ class Run(RunView):
         self,
         path: str,
         fn: Callable[..., T],  # mypy cannot infer `lambda page=page: …` as a Callable[[], T]
-        *,
-        again: bool = ...,
-        keyed: bool = ...,
-        retries: int | dict[str, Any] = ...,
-        retry_on: type[Exception] | tuple[type[Exception], ...] = ...,
-        timeout: float | str | None = ...,
-        on_code_change: Literal["warn", "rerun", "ignore"] = ...,
+        **options: Unpack[DoOptions],
     ) -> T: ...
     @overload
     def do(self, path: str, fn: Callable[P, T], *args: P.args, **named: P.kwargs) -> T: ...
     @overload
-    def do(
-        self,
-        path: str,
-        fn: Callable[[*Ts], T],
-        *args: *Ts,
-        again: bool = ...,
-        keyed: bool = ...,
-        retries: int | dict[str, Any] = ...,
-        retry_on: type[Exception] | tuple[type[Exception], ...] = ...,
-        timeout: float | str | None = ...,
-        on_code_change: Literal["warn", "rerun", "ignore"] = ...,
-    ) -> T: ...
+    def do(self, path: str, fn: Callable[[*Ts], T], *args: *Ts, **options: Unpack[DoOptions]) -> T: ...
     def do(  # type: ignore[misc]
         self, path: str, fn: Callable[..., Any], *args: Any, again: bool = False, **named: Any
     ) -> Any:
@@ -467,35 +484,11 @@ class Run(RunView):
 
     @overload
     def map(  # type: ignore[overload-overlap]
-        self,
-        fn: Callable[[T], Coroutine[Any, Any, R]],
-        items: Iterable[T],
-        *,
-        name: str | None = ...,
-        key: str | Callable[[T], str] | None = ...,
-        max_parallel: int = ...,
-        keep_going: bool = ...,
-        again: bool = ...,
-        retries: int | dict[str, Any] = ...,
-        retry_on: type[Exception] | tuple[type[Exception], ...] = ...,
-        timeout: float | str | None = ...,
-        on_code_change: Literal["warn", "rerun", "ignore"] = ...,
+        self, fn: Callable[[T], Coroutine[Any, Any, R]], items: Iterable[T], **options: Unpack[MapOptions[T]]
     ) -> Coroutine[Any, Any, Results[R]]: ...
     @overload
     def map(
-        self,
-        fn: Callable[[T], R],
-        items: Iterable[T],
-        *,
-        name: str | None = ...,
-        key: str | Callable[[T], str] | None = ...,
-        max_parallel: int = ...,
-        keep_going: bool = ...,
-        again: bool = ...,
-        retries: int | dict[str, Any] = ...,
-        retry_on: type[Exception] | tuple[type[Exception], ...] = ...,
-        timeout: float | str | None = ...,
-        on_code_change: Literal["warn", "rerun", "ignore"] = ...,
+        self, fn: Callable[[T], R], items: Iterable[T], **options: Unpack[MapOptions[T]]
     ) -> Results[R]: ...
     def map(
         self,
@@ -524,7 +517,7 @@ class Run(RunView):
 
         ``retries``, ``retry_on``, ``timeout`` and ``on_code_change`` are those of ``do``, for each item.
         """
-        unknown = [word for word in options if word not in _MAP_OPTIONS]
+        unknown = [word for word in options if word not in ATTEMPTS]
         if unknown:
             raise TypeError(f"map() got an unexpected keyword argument {unknown[0]!r}")
         path = check_step(name or getattr(fn, "__name__", "map").strip("<>"))

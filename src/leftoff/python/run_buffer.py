@@ -12,7 +12,7 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from time import monotonic
 from typing import Any
@@ -37,7 +37,7 @@ from leftoff.engine.redactor import Redactor
 from leftoff.engine.run_reader import Reader, Value
 from leftoff.engine.step_lifecycle import needs_decision
 from leftoff.errors import Invalid, LeftoffError, Pruned, Rewound, StoreUnavailable
-from leftoff.model.changes import APPEND, DELETE, NOTHING, PUT, Change, ChangeSet, Version
+from leftoff.model.changes import APPEND, DELETE, LARGE, NOTHING, PUT, Change, ChangeSet, Version
 from leftoff.model.codec import (
     BLOB,
     DICT,
@@ -81,6 +81,32 @@ UNKNOWN = (
 
 
 _NOTHING_SENT = ChangeSet()
+
+
+class LargeRecord(Record):
+    """The record of a step with a large result, which is decoded each time it is read: into the reader's own copy.
+
+    The bytes are kept until the first time, and then read from the store.
+    """
+
+    def __init__(self, record: Record, stored: bytes, read: Callable[[], Any]) -> None:
+        super().__init__({**record, "result": None})
+        self.first: bytes | None = None  # what the first reader gets, if it cannot be changed
+        self._stored: bytes | None = stored
+        self._read = read
+
+    def __getitem__(self, key: str) -> Any:
+        if key != "result":
+            return super().__getitem__(key)
+        stored, self._stored = self._stored, None
+        return payload(stored, "result")["result"] if stored is not None else self._read()["result"]
+
+    def items(self) -> Any:
+        return [(key, self[key]) for key in dict.keys(self)]
+
+    def __iter__(self) -> Iterator[str]:
+        """Overridden for ``{**record}``, which reads around ``[]`` otherwise."""
+        return super().__iter__()
 
 
 class DeferredStarts:
@@ -381,6 +407,15 @@ class RunBuffer:
             steps[path] = (record, marks(record))
         return steps
 
+    def _read_step(self, path: str) -> Record:
+        """Read the record of a step as this process has committed it."""
+        waits = self.not_durable().get(("step", path))
+        if waits is not None:
+            found: Record = payload(waits.stored, path)
+            return found
+        value = self.at_head(lambda view, seq: self._reader(view, seq).value("step", path))
+        return dict(value.plain)
+
     def forget_steps(self) -> None:
         """Read the steps again when they are next needed: other processes have committed."""
         self._steps = None
@@ -439,15 +474,20 @@ class RunBuffer:
         """Record that a step is complete, durably, with all that is buffered."""
         self.commit_completed(path, record, self.move_step(path, record), took)
 
-    def commit_completed(self, path: str, record: Record, change: Change, took: float) -> None:
+    def commit_completed(self, path: str, record: Record, change: Change, took: float) -> LargeRecord | None:
         """Commit the end of a step. Its result is read as it is stored from now on.
 
         The caller may change its own object, and a text may have been masked.
         """
-        if isinstance(record.get("result"), (dict, list, str)):
+        large = None
+        if len(change.stored) > LARGE and change.secret is NOTHING and "result" in record:
+            large = LargeRecord(record, change.stored, partial(self._read_step, path))
+            self.step_records()[path] = (large, [])
+        elif isinstance(record.get("result"), (dict, list, str)):
             record["result"] = change.entry("result")
         self.starts.ended(took)
         self._commit_step(change, Seal("step_complete", path))
+        return large
 
     def fail_step(self, path: str, record: Record, seal: Seal | None) -> None:
         """Record that a step failed or was interrupted, durably."""

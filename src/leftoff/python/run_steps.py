@@ -26,12 +26,12 @@ from leftoff.engine.commit import Seal
 from leftoff.engine.show import in_order
 from leftoff.errors import Invalid, LeftoffError, StepDone, Usage
 from leftoff.model.changes import NOTHING
-from leftoff.model.codec import freeze_holed, thaw
+from leftoff.model.codec import Checked, freeze_holed, thaw
 from leftoff.model.ids import check_step, shown_step, step_readings
 from leftoff.model.words import STEP_ENDED
 from leftoff.python.arguments import Given, call_facts, other_arguments
 from leftoff.python.calls import IGNORE, ONCE, RERUN, WARN, code_changed
-from leftoff.python.run_buffer import Entry, Record, RunBuffer
+from leftoff.python.run_buffer import Entry, LargeRecord, Record, RunBuffer
 from leftoff.python.values import decode_value, encode_value
 
 T = TypeVar("T")
@@ -181,6 +181,9 @@ class RunSteps:
         found = self._named(path)
         if found is None or "result" not in found[0]:
             return None
+        if isinstance(found[0], LargeRecord) and found[0].first is not None:
+            first, found[0].first = found[0].first, None
+            return first
         kept = found[0]["result"]
         if type(kept) in _PLAIN and not found[1]:
             return kept
@@ -189,7 +192,7 @@ class RunSteps:
         if holes:
             kept = freeze_holed(kept, holes, where)
         if not found[0].get("typed"):
-            return kept if holes else thaw(kept)
+            return kept if holes or isinstance(found[0], LargeRecord) else thaw(kept)
         return decode_value(kept, where)
 
     def current(self) -> str | None:
@@ -245,9 +248,10 @@ class RunSteps:
 
     def complete(self, step: Step) -> None:
         buffer, path, result, typed = self.buffer, step.path, step.result, False
+        names: set[str] = set()
         if result is not NOTHING and type(result) not in _PLAIN:
             try:
-                result = encode_value(step.result, f"step/{path}.result")
+                result = encode_value(step.result, f"step/{path}.result", names)
             except Invalid as error:
                 if hasattr(step.result, "cr_code"):
                     step.result.close()
@@ -272,8 +276,12 @@ class RunSteps:
                         record.update(step.given.record)
                     if step.outputs:
                         record["outputs"] = lifecycle.merged(before.get("outputs"), step.outputs)
+                    if names and not typed:
+                        record = Checked(record, names)
                     change = buffer.move_step(path, record)
-                buffer.commit_completed(path, record, change, monotonic() - step.began)
+                large = buffer.commit_completed(path, record, change, monotonic() - step.began)
+                if large is not None and type(step.result) is bytes:
+                    large.first = step.result
         except Invalid as error:
             self.fail(step, error)
             raise

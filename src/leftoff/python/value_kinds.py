@@ -26,6 +26,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from leftoff.errors import Invalid, Unsupported, Usage
+from leftoff.model.codec import Base64
 
 if TYPE_CHECKING:
     import datetime
@@ -201,7 +202,7 @@ class Members(NamedTuple):
 
 
 def _base64(value: bytes) -> str:
-    return b2a_base64(value, newline=False).decode()
+    return Base64(b2a_base64(value, newline=False), "ascii")
 
 
 OWN_TYPES = {

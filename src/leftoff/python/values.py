@@ -15,6 +15,7 @@ from leftoff.model.changes import TYPE, Encoded, is_typed
 from leftoff.model.codec import (
     MARK,
     MAX_DEPTH,
+    Base64,
     FrozenDict,
     FrozenList,
     HoledDict,
@@ -35,7 +36,7 @@ from leftoff.python.value_kinds import (
     kind_to_write,
 )
 
-_PLAIN = frozenset((str, int, float, bool, type(None)))
+_PLAIN = frozenset((str, int, float, bool, type(None), Base64))
 EXACT = _PLAIN - {float}
 _INFINITE = (float("inf"), float("-inf"))
 _DICTS = frozenset((dict, FrozenDict))
@@ -47,10 +48,13 @@ _HINT = (
 )
 
 
-def encode_value(value: Any, name: str) -> Any:
-    """Return the value as JSON, or the value itself if it is JSON. ``name`` starts the path in an error."""
-    kind = type(value)
-    if kind in EXACT or ((kind in _DICTS or kind in _LISTS) and _is_json(value, MAX_DEPTH)):
+def encode_value(value: Any, name: str, names: set[str] | None = None) -> Any:
+    """Return the value as JSON, or the value itself if it is JSON. ``name`` starts the path in an error.
+
+    ``names``: gets the keys of all dicts, if the value is JSON.
+    """
+    kind, names = type(value), set() if names is None else names
+    if kind in EXACT or ((kind in _DICTS or kind in _LISTS) and _is_json(value, MAX_DEPTH, names)):
         return value
     return _encode(value, name, MAX_DEPTH)
 
@@ -103,7 +107,7 @@ def restored(value: Any, name: str) -> Any:
     return HoledDict(entries) if type(value) is HoledDict else FrozenDict(entries)
 
 
-def _is_json(value: Any, depth: int) -> bool:
+def _is_json(value: Any, depth: int, names: set[str]) -> bool:
     """Return whether a list or dict is JSON as it is. `_encode` examines again what this refuses."""
     if depth == 0:
         return False
@@ -111,13 +115,16 @@ def _is_json(value: Any, depth: int) -> bool:
         for key in value:
             if type(key) is not str or key == TYPE:
                 return False
+        names.update(value)
         entries = value.values()
     elif type(value) in _LISTS:
         entries = value
     else:
         return False
     for item in entries:
-        if (type(item) not in _PLAIN or item != item or item in _INFINITE) and not _is_json(item, depth - 1):
+        if (type(item) not in _PLAIN or item != item or item in _INFINITE) and not _is_json(
+            item, depth - 1, names
+        ):
             return False
     return True
 
