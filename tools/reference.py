@@ -81,9 +81,11 @@ def verbs_part() -> str:
     text = ""
     for group, title in GROUPS.items():
         rows = [
-            (f"[{verb}]({verb}.md)", linked(VERBS[verb][1])) for verb in VISIBLE if VERBS[verb][0] == group
+            f"- [{verb}]({verb}.md): {linked(VERBS[verb][1])}\n"
+            for verb in VISIBLE
+            if VERBS[verb][0] == group
         ]
-        text += f"\n### {title}\n\n" + table(("Verb", "What it does"), rows) if rows else ""
+        text += f"\n### {title}\n\n{''.join(rows)}" if rows else ""
     return text
 
 
