@@ -65,7 +65,7 @@ def _environment(more: Mapping[str, str]) -> dict[bytes, bytes]:
     given = {os.fsencode(name): os.fsencode(value) for name, value in more.items()}
     ours: dict[bytes, bytes] = os.environ._data  # type: ignore[attr-defined]
     kept = {name: ours[name] for name in ours if name == TRUST or not name.startswith(b"LEFTOFF_")}
-    return {**kept, **given}
+    return {**kept, b"PAGER": b"cat", **given}
 
 
 def _at_start(env: dict[bytes, bytes]) -> dict[bytes, bytes]:

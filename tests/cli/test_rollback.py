@@ -10,7 +10,7 @@ import pytest
 
 import leftoff
 from tests.cli.command import call, environment, succeed
-from tests.cli.runs import driven, files_below, release
+from tests.cli.runs import driven, files_below, release, started
 from tests.cli.test_ls import RUN_KEYS
 
 
@@ -105,7 +105,7 @@ def test_not_while_somebody_drives_it(tmp_path: Path) -> None:
     ("words", "code"),
     [
         ((), 2),
-        (("@~1", "x"), 2),
+        (("@~1", "x"), 3),
         (("nothing",), 3),
         (("@~9",), 3),
         (("@~9", "--files"), 3),
@@ -136,3 +136,22 @@ def test_no_store_is_made(tmp_path: Path) -> None:
     """A REF is resolved before anything is written."""
     assert 3 == call("rollback", "latest", cwd=tmp_path).code
     assert [] == files_below(tmp_path)
+
+
+@pytest.mark.parametrize(("words", "went_back"), [((), False), (("--files",), True)])
+def test_single_files(words: tuple[str, ...], went_back: bool, tmp_path: Path) -> None:
+    """With PATH only these files are restored; the run goes back only with --files."""
+    run = started(tmp_path, "work")
+    files = [tmp_path / name for name in ("a.txt", "b.txt")]
+    for text in ("one", "two"):
+        for file in files:
+            file.write_text(text)
+        succeed("set", f"v={text}", cwd=tmp_path)
+        succeed("save", "a.txt", "b.txt", cwd=tmp_path)
+    back = succeed("rollback", f"{run}~1", "a.txt", *words, "--json", cwd=tmp_path).json
+    assert (run, ["one", "two"]) == (back["run_id"], [file.read_text() for file in files])
+    assert ("one" if went_back else "two") == succeed("get", "v", cwd=tmp_path).out.strip()
+    files[0].write_text("changed")
+    assert 7 == call("rollback", f"{run}~1", "a.txt", cwd=tmp_path).code
+    assert 3 == call("rollback", f"{run}~1", "nothing", cwd=tmp_path).code
+    assert "changed" == files[0].read_text()

@@ -65,3 +65,19 @@ def test_wrong_usage(words: tuple[str, ...], says: str, tmp_path: Path) -> None:
     started(tmp_path)
     done = call("save", *words, cwd=tmp_path)
     assert (2, "") == (done.code, done.out) and says in done.err
+
+
+def test_files_that_are_named_are_in_the_checkpoint(tmp_path: Path) -> None:
+    """They can be restored from it; one word that is no file may be a run; a missing file saves nothing."""
+    run = started(tmp_path, "work")
+    for text in ("one", "two"):
+        (tmp_path / "a.txt").write_text(text)
+        (tmp_path / "b.txt").write_text(text)
+        saved = succeed("save", "a.txt", "b.txt", "--json", cwd=tmp_path).json
+        assert text == succeed("cat", f"{run}@{saved['seq']}:a.txt", cwd=tmp_path).out
+    assert run == succeed("save", run, "--json", cwd=tmp_path).json["run_id"]
+    before = succeed("history", "--json", cwd=tmp_path).json
+    assert (
+        3 == call("save", "nothing", cwd=tmp_path).code == call("save", "a.txt", "nothing", cwd=tmp_path).code
+    )
+    assert before == succeed("history", "--json", cwd=tmp_path).json

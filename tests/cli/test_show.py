@@ -9,7 +9,7 @@ import pytest
 from leftoff.cli.text import width
 from tests.cli.command import call, succeed
 from tests.cli.runs import HOSTILE, files_below, harmless, release, started
-from tests.cli.terminal import shown
+from tests.cli.terminal import Terminal, shown
 from tests.cli.test_ls import RUN_KEYS
 
 STEP_RECORD = {
@@ -194,3 +194,17 @@ def test_a_large_value(tmp_path: Path) -> None:
     terminal = shown("show", cwd=tmp_path)
     assert len(terminal.shown) < 5_000
     assert "…" in terminal.shown
+
+
+def test_many_items_are_folded_and_long_pages_paged(tmp_path: Path) -> None:
+    """The page shows only the items that need a look; --steps shows all. A page that does not fit goes to $PAGER."""
+    each = f"foreach: {list(range(20))}\n    run: test {{{{ item }}}} != 7\n    on_failure: continue\n"
+    (tmp_path / "flow.yaml").write_text(f"name: many\nsteps:\n  - id: each\n    {each}")
+    assert 1 == call("run", "flow.yaml", "--run-id", "m", cwd=tmp_path).code
+    page = succeed("show", "m", cwd=tmp_path).out
+    assert "19/20, 1 failed" in page and "each/7" in page and "each/8" not in page
+    assert 21 == len(succeed("show", "m", "--steps", cwd=tmp_path).out.splitlines())
+    for rows, paged in ((10, True), (60, False)):
+        with Terminal("show", "m", cwd=tmp_path, rows=rows, env={"PAGER": "sed s/^/paged:/"}) as terminal:
+            assert 0 == terminal.end()
+        assert paged == ("paged:" in terminal.shown)

@@ -36,7 +36,7 @@ from leftoff.engine.resume_answers import (
 )
 from leftoff.engine.show import inner_steps
 from leftoff.errors import BadDefinition, Conflict, NeedsPerson, StoreUnavailable, Usage, usage_errors
-from leftoff.model.ids import check_run_id, issue_id
+from leftoff.model.ids import as_word, check_run_id, issue_id
 from leftoff.operations import resuming
 from leftoff.operations import workflow_runs as execution
 from leftoff.operations.resuming import Resumed, find, judge, subtask_for, to_go_back_to, unmet_criteria
@@ -256,9 +256,10 @@ def _choice(ctx: Context, request: RunRequest, twin: RunRow) -> str:
     if request.resume or ctx.args.yes:
         return "resume"
     if not ctx.can_ask():
+        call = f"leftoff run {as_word(ctx.args.rest[0])}"
         raise NeedsPerson(
             f"Run {twin.run_id} of this workflow is unfinished ({info_of(ctx.project, twin).state}).",
-            hint="`leftoff run FILE --resume` continues it, `leftoff run FILE --fresh` starts over.",
+            hint=f"`{call} --resume` continues it, `{call} --fresh` starts over.",
         )
     from leftoff.operations.checkpoints import show
 

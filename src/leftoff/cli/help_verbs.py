@@ -69,6 +69,7 @@ def no_verb(word: str, before: Sequence[str] = ()) -> Usage:
     known = synonyms()
     begun = [verb for verb in LISTED if len(word) > 2 and verb.startswith(word)]
     near = [word] if word in known else begun or get_close_matches(word, [*VERBS, *SAME, *known], 1, LIKE)
+    near = near or [verb for verb in LISTED if sorted(verb) == sorted(word)]  # rnu
     meant = [command for name in near for command in known.get(name, [SAME.get(name, name)])]
     if word.endswith((".yaml", ".yml")):
         meant = [f"run {word}"]

@@ -18,10 +18,12 @@ from leftoff.model.changes import NOTHING, Version
 from leftoff.model.ids import split_path
 from leftoff.model.words import FINISHED
 from leftoff.operations.checkpoints import Compared, History, compare_versions, fork_run, history
+from leftoff.operations.run_reports import which_run
+from leftoff.operations.runs import target
 
 if TYPE_CHECKING:
     from leftoff.engine.restoring import RestorePlan
-    from leftoff.operations.run_files import RolledBack
+    from leftoff.operations.run_files import Rollback, RolledBack
 
 # -- history
 
@@ -48,7 +50,7 @@ def show_logs(found: list[History], ctx: Context) -> int:
             lines.append([(f"{run.target.row.run_id}: {number} checkpoint{'' if number == 1 else 's'}", "")])
         if run.versions:
             lines += _history(run, screen) if screen.fancy else _bare_history(run.versions, screen)
-    screen.show(lines)
+    screen.page(lines)
     return 0
 
 
@@ -111,19 +113,19 @@ def run_diff(args: Args, ctx: Context) -> int:
     if args.json:
         return ctx.answer(found)
     screen = ctx.screen()
-    screen.show(_diff_page(found, screen, stat=args.stat))
+    screen.page(_diff_page(found, screen, stat=args.stat))
     return 0
 
 
 def _diff_page(both: Compared, screen: Screen, *, stat: bool) -> list[Line]:
     found = both.found
     lines: list[Line] = []
-    for mark, style, target in (("--- ", "removed", both.old), ("+++ ", "added", both.new)):
-        version = target.version
-        at = version.at if version is not None else target.row.updated_at
-        known = version.id if version is not None else (target.row.checkpoint or "")[:12]
+    for mark, style, side in (("--- ", "removed", both.old), ("+++ ", "added", both.new)):
+        version = side.version
+        at = version.at if version is not None else side.row.updated_at
+        known = version.id if version is not None else (side.row.checkpoint or "")[:12]
         about = f"  {known}  {screen.when(at)}" if known else f"  {screen.when(at)}"
-        lines.append([(mark, style), (f"{target.row.run_id}@{target.seq}", "id"), (about, "dim")])
+        lines.append([(mark, style), (f"{side.row.run_id}@{side.seq}", "id"), (about, "dim")])
     named = {name: getattr(found, name) for name in ("steps", "variables", "artifacts", "files")}
     for name, entries in {**named, **found.records}.items():
         if not stat:
@@ -213,9 +215,14 @@ _MOST_STEPS = 6  # steps that still run
 def run_rollback(args: Args, ctx: Context) -> int:
     if not args.rest and not args.good and args.run is None:
         raise args.spec.wrong("`leftoff rollback` needs REF, or --good.")
-    from leftoff.operations.run_files import Rollback, plan_rollback, rollback_run
+    from leftoff.operations.run_files import Rollback, plan_rollback
 
     wanted = Rollback(ctx.word, good=args.good, files=args.files)
+    paths = args.rest[1:]
+    if paths:
+        if args.dry_run or args.good:
+            raise args.spec.wrong("PATH cannot be combined with --dry-run or --good.")
+        return _roll_back_paths(args, ctx, paths)
     if args.dry_run:
         found = plan_rollback(ctx.project, ctx.caller, wanted)
         run_id, seq, files = found.target.row.run_id, found.target.seq, found.files
@@ -232,6 +239,12 @@ def run_rollback(args: Args, ctx: Context) -> int:
             _show_plan(ctx, files)
         return 0
 
+    return _roll_back(ctx, wanted)
+
+
+def _roll_back(ctx: Context, wanted: Rollback) -> int:
+    from leftoff.operations.run_files import rollback_run
+
     def end_steps(run_id: str, running: dict[str, list[Process]]) -> bool:
         hint = f"--yes ends them. `leftoff resume {run_id}` would wait for them instead."
         return ctx.confirm(_running_steps(run_id, running), hint=hint)
@@ -239,7 +252,7 @@ def run_rollback(args: Args, ctx: Context) -> int:
     done = rollback_run(ctx.project, ctx.caller, wanted, end_steps, lambda plan: _agree(ctx, plan))
     if not done.done:
         return ctx.said_no()
-    if args.json:
+    if ctx.args.json:
         ctx.answer(done)
     else:
         _tell_rollback(ctx, done)
@@ -247,6 +260,22 @@ def run_rollback(args: Args, ctx: Context) -> int:
         return 0
     ctx.say(f"leftoff: {done.lost.message}\n{done.lost.hint}")
     return done.lost.exit_code
+
+
+def _roll_back_paths(args: Args, ctx: Context, paths: list[str]) -> int:
+    """Restore single files; with --files the run goes back too, but no other file."""
+    from leftoff.operations.run_files import Rollback, restore_files
+
+    found = target(ctx.project, ctx.caller, ctx.word, which_run(ctx.project, ctx.caller))
+    ref = f"{found.row.run_id}@{found.seq}"  # `@~1` would mean another version after the present is saved
+    run, named, done = restore_files(ctx.project, ctx.caller, ref, paths, lambda plan: _agree(ctx, plan))
+    if not done.done:
+        return ctx.said_no()
+    if not args.json:
+        ctx.say(f"leftoff: {len(done.plan.touched)} of {named} files restored from {ref}.")
+    if args.files:
+        return _roll_back(ctx, Rollback(ref))
+    return ctx.answer({**run.to_json(), "files": done.to_json()})
 
 
 def _running_steps(run_id: str, running: dict[str, list[Process]]) -> str:

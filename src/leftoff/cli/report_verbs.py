@@ -5,11 +5,14 @@ Agents and scripts call these by the thousand, so this module imports little.
 
 from __future__ import annotations
 
+import os
+from contextlib import suppress
+
 from leftoff.cli.context import Context
 from leftoff.cli.options import Args, assignments, json_or_file, number, step_path
 from leftoff.engine.quoting import named, quoted
 from leftoff.engine.step_lifecycle import STATUS, StepReport
-from leftoff.errors import Usage
+from leftoff.errors import NotFound, Usage
 from leftoff.model.changes import NOTHING
 from leftoff.model.ids import shown_step
 from leftoff.operations.run_reports import (
@@ -80,7 +83,15 @@ def run_heartbeat(args: Args, ctx: Context) -> int:
 
 
 def run_save(args: Args, ctx: Context) -> int:
-    ctx.name_run()
+    paths = args.rest
+    if len(paths) == 1 and not os.path.lexists(paths[0]):  # one word may also be a run
+        with suppress(NotFound):
+            ctx.name_run()
+            paths = []
+    if paths:
+        from leftoff.operations.run_files import track_files
+
+        track_files(ctx.project, ctx.caller, paths)
     version = save_checkpoint(ctx.project, ctx.caller, args.trigger or "manual", args.note)
     if not args.json:
         ctx.out(version.id or "")

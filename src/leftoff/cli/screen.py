@@ -49,6 +49,20 @@ class Screen:
         self.stream.write(text)
         self.stream.flush()
 
+    def page(self, lines: list[Line]) -> None:
+        """Show lines; on a terminal through $PAGER, by default `less`, if they do not fit."""
+        import shlex
+        import shutil
+
+        pager = shlex.split(os.environ.get("PAGER", "less"))
+        if not self.fancy or len(lines) < rows_of(self.stream) or not pager or shutil.which(pager[0]) is None:
+            return self.show(lines)
+        import subprocess
+
+        text = f"{self._painted(lines)}\n"
+        subprocess.run(pager, input=printable(text).encode(), env={"LESS": "FRX", **os.environ}, check=False)
+        return None
+
     def _painted(self, lines: list[Line]) -> str:
         console = _console(self.columns)
         with console.capture() as captured:

@@ -16,7 +16,7 @@ from leftoff.engine.approvals import how
 from leftoff.engine.attempt_logs import AttemptLog, Choice
 from leftoff.engine.turn_story import other_errors, turn_lines
 from leftoff.errors import usage_errors
-from leftoff.model.ids import as_word, given_step, shown_step
+from leftoff.model.ids import ancestors, as_word, given_step, parent_of, shown_step
 from leftoff.model.words import AS_WRITTEN
 from leftoff.operations.checkpoints import show
 from leftoff.operations.runs import run_and_step
@@ -28,6 +28,8 @@ PARTS = ("steps", "variables", "artifacts", "files")
 NARROW = 40  # columns: a narrower page shows only the symbol of a step's status
 # Records that the page leaves out: it shows them elsewhere, or a file has them.
 _LEFT_OUT = (("extra", AS_WRITTEN), ("context", "graph"))
+_CALM = ("pending", "completed", "skipped")  # items that need no look
+_MOST_ITEMS = 10  # items of a step that are shown one by one
 _MOST_FAILURES = 10  # failures that are shown in full
 _MOST_TRACE = 12  # lines of a traceback: its end says most
 _MOST_RESULT = 300  # characters of a result that could not be stored
@@ -50,7 +52,7 @@ def run_show(args: Args, ctx: Context) -> int:
     screen = ctx.screen()
     lines = show_page(found, screen) if not parts else _part_lines(parts[0], found, screen)
     if lines:
-        screen.show(lines)
+        screen.page(lines)
     else:
         ctx.say(f"Run {found['run_id']} has no {parts[0]}.")
     return 0
@@ -61,7 +63,8 @@ def show_page(found: dict[str, Any], screen: Screen) -> list[Line]:
     lines = wrapped([(clean(found["title"] or found["workflow"]), "title")], screen.columns)
     lines += facts(_about(found, screen), screen.columns)
     for part in PARTS:
-        lines += _section(part.capitalize(), _part_lines(part, found, screen))
+        shown = _part_lines(part, found, screen) if part != "steps" else _step_lines(_folded(found), screen)
+        lines += _section(part.capitalize(), shown)
     titles = ("Asked, newest first", "Where it stopped", "Left to do")
     for title, told in zip(titles, turn_lines(found), strict=True):  # of an agent's session
         texts = [line.removeprefix("- ") for entry in told for line in entry.split("\n")]
@@ -129,6 +132,33 @@ def _about(found: dict[str, Any], screen: Screen) -> list[tuple[str, Line]]:
         note = f": {clean(version['note'])}" if version["note"] else ""
         line.append((f", checkpoint {version['checkpoint_id']}, {why}{note}", "dim"))
     return [*out, ("version", line)]
+
+
+def _folded(found: dict[str, Any]) -> dict[str, Any]:
+    """Return the document without the items of a step that has many, except those that need a look.
+
+    The step gets a summary of them: "200/200, 2 failed".
+    """
+    items: dict[str, list[dict[str, Any]]] = {}
+    for record in found["step_records"]:
+        if "item" in record:
+            items.setdefault(parent_of(record["step"]), []).append(record)
+    steps = {record["step"] for record in found["step_records"]}
+    many = {path: each for path, each in items.items() if path in steps and len(each) > _MOST_ITEMS}
+    hidden, told = set(), {}
+    for path, each in many.items():
+        status = [record["status"] for record in each]
+        odd = [record["step"] for record in each if record["status"] not in _CALM][:_MOST_ITEMS]
+        hidden |= {record["step"] for record in each} - set(odd)
+        done = f"{status.count('completed') + status.count('skipped')}/{len(each)}"
+        rest = [f"{status.count(word)} {word}" for word in STEP_LOOK if word not in _CALM and word in status]
+        told[path] = ", ".join([done, *rest])
+    shown = [
+        {**record, "folded": told.get(record["step"])}
+        for record in found["step_records"]
+        if hidden.isdisjoint((record["step"], *ancestors(record["step"])))
+    ]
+    return {**found, "step_records": shown}
 
 
 def _step_lines(found: dict[str, Any], screen: Screen) -> list[Line]:
@@ -228,6 +258,8 @@ def _step_facts(record: dict[str, Any]) -> list[str]:
     if record["outputs"]:
         outputs = record["outputs"] if isinstance(record["outputs"], list) else [record["outputs"]]
         out.append("→ " + ", ".join(clean(str(path)) for path in outputs))
+    if record.get("folded"):
+        out.append(record["folded"])
     if record["why"]:
         out.append(clean(str(record["why"])))
     if record.get("allowed"):
