@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.agents.stage import AGENTS, Stage
-from tests.cli.command import LEFTOFF, environment
+from tests.cli.command import LEFTOFF, call, environment
 
 
 def do(stage: Stage, step: str, *words: str, code: int = 0) -> list[dict[str, object]]:
@@ -145,6 +145,41 @@ def test_a_rate_limit_hands_over(how: str, stage: Stage) -> None:
     assert "Another agent, claude" in told and told.endswith("Write it.")
     assert ("hit your limit" if how == "limit" else "429 Too Many Requests") in told
     assert "codex" == stage.result()["agent"]
+
+
+def test_a_wait_and_a_hand_over_can_be_seen(stage: Stage) -> None:
+    """In the events of the run, in its listing and on its page: who waits, why, and until when; who took over."""
+    says = "echo 'too many requests, try again in 3000s'; exit 1"
+    mine = json.dumps(["sh", "-c", says])
+    (stage.folder / "leftoff.toml").write_text(
+        f"[agents.one]\ncommand = {mine}\n[agents.two]\ncommand = {mine}\n"
+    )
+    stage.write("agents: [one, two]\nprompt: x")
+    out = stage.folder / "events"
+    with out.open("wb") as file:
+        words = [str(LEFTOFF), "run", "flow.yaml", "--yes", "--trust", "--json"]
+        driver = subprocess.Popen(words, cwd=stage.folder, env=environment(**stage.env), stdout=file)
+    try:
+        end = time.monotonic() + 60
+        while '"agent_waits"' not in out.read_text() and time.monotonic() < end:
+            time.sleep(0.05)
+        events = {one["event"]: one for one in map(json.loads, out.read_text().splitlines())}
+        changed, waits = events["agent_changed"], events["agent_waits"]
+        assert ("one", "two", "s0") == (changed["from"], changed["agent"], changed["step"])
+        assert ("two", "s0") == (waits["agent"], waits["step"]) and "too many requests" in waits["why"]
+        run = call("status", "--all", "--json", cwd=stage.folder).json["runs"][0]
+        assert {key: waits[key] for key in ("step", "agent", "why", "until")} == run["waits"]
+        until = f"waits for two until {waits['until'][:10]} {waits['until'][11:16]} UTC"
+        shown = call("show", "latest", cwd=stage.folder).out
+        assert (
+            until in call("status", cwd=stage.folder).out
+            and until in shown
+            and "one could not continue" in shown
+        )
+    finally:
+        driver.terminate()
+        driver.wait()
+    assert "waits" not in call("status", "--all", "--json", cwd=stage.folder).json["runs"][0]
 
 
 def test_an_agent_of_ones_own_hands_over(stage: Stage) -> None:

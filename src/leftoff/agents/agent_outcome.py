@@ -40,6 +40,7 @@ class Outcome:
         self.sure = True  # what it said last holds, even if it was killed afterwards
         self.last_words = False  # nothing that it does by itself comes after its word of success
         self.text = ""
+        self.shown: list[str] = []  # what it printed last for people
         self.subtype = ""
         self.error = ""
         self.warned = ""  # on stderr, at last

@@ -111,6 +111,7 @@ class AgentLife:
             shown = self._agent.feed(line, self.out)
             if shown:
                 print(shown, flush=True)
+                self.out.shown = [*self.out.shown[-7:], shown]
             self._tell()
             if not self._why and not self.out.ok and (why := self._limit(self.out)):
                 self._why = why

@@ -20,7 +20,7 @@ from leftoff.agents.agent_outcome import Outcome
 from leftoff.agents.agent_process import NOT_FOUND, AgentLife, AgentStopped, SignalWatch, complain
 from leftoff.clock import iso
 from leftoff.engine.project import Project
-from leftoff.engine.quoting import quoted
+from leftoff.engine.quoting import ends, quoted
 from leftoff.engine.settings import Caller
 from leftoff.errors import LeftoffError
 from leftoff.operations.agent_steps import AgentStep
@@ -46,7 +46,7 @@ BEGIN_AGAIN = (
 )
 TAKE_OVER = (
     "Another agent, {agent}, worked on this and cannot continue ({why}). Check what it did before you build on it, "
-    "and do not repeat what is done. What is known:\n\n{brief}\n\nThe task:\n\n"
+    "and do not repeat what is done. {said}What is known:\n\n{brief}\n\nThe task:\n\n"
 )
 
 
@@ -123,6 +123,7 @@ class Act:
         self.crashes = self.guessed = self.told = 0
         self.begun: set[str | None] = set()  # sessions that are known to be there
         self.spent = Spent(None)
+        self.before: list[dict[str, str]] = []  # the agents that could not continue, and why
         self.last = Outcome()
         for each in self.adapters.values():
             each.check(given)
@@ -140,6 +141,7 @@ class Act:
             if not why:
                 known = {}  # it was taken in, and the step is to be done once more
         self.spent = Spent(known.get("spent"))
+        self.before = known.get("before") or []
         then = self._first(known, why)
         while True:
             code, out = self._once(then)
@@ -205,7 +207,7 @@ class Act:
         note = f"{agent} {'resumes' if resume else 'starts'} {chosen or 'a session'}"
         spent = self.spent.record()
         facts = {"agent": agent, "session_id": chosen, "resumed": resume or None, "kept": then.kept}
-        self.step.keep("agent_start", note, **facts, spent=spent)
+        self.step.keep("agent_start", note, **facts, spent=spent, before=self.before or None)
 
         def begun(found: str | None) -> None:
             new = found if not resume and found != chosen else None  # one that is resumed keeps its id
@@ -253,7 +255,10 @@ class Act:
         why = " ".join((out.said or out.subtype or "a rate limit").split())[:200]
         if after:
             complain(f"{agent}: {why}; {after[0]} takes over")
-            told = TAKE_OVER.format(agent=agent, why=quoted(why, WHY), brief=self.step.brief())
+            said = ends(" ".join(out.shown), 600)
+            self.before.append({"agent": agent, "why": why, "at": iso(self.step.project.now), "said": said})
+            last = f"Its last words: {quoted(said, 610)}. " if said else ""
+            told = TAKE_OVER.format(agent=agent, why=quoted(why, WHY), said=last, brief=self.step.brief())
             return Next(after[0], None, told)
         told_wait = out.wait(time.time())
         self.guessed, self.told = self.guessed + (told_wait is None), self.told + (told_wait is not None)

@@ -21,6 +21,7 @@ from leftoff.cli.screen import Region, cropped, rows_of, terminal_columns
 from leftoff.cli.text import Line, clean, clean_lines, discard, printable, say, step_name, tidy
 from leftoff.clock import Clock, iso
 from leftoff.engine.approvals import ask_again, how
+from leftoff.engine.run_info import wait_words
 from leftoff.host import debugging
 from leftoff.model.words import in_words
 
@@ -350,6 +351,10 @@ def _words(kind: str, event: Event, known: Progress) -> str:
             if event.get("kind") == "manual":
                 return f"waiting for a person to do it{until}: {asked} `{do}`"
             return f"waiting for a decision{until}: {asked} [{options}] `{do}`"
+        case "agent_waits":
+            return clean(f"{wait_words(event)}: {event.get('why')}")
+        case "agent_changed":
+            return clean(f"{event.get('agent')} takes over from {event.get('from')}: {event.get('why')}")
         case "foreach":
             return f"{event.get('items')} items"
         case "checkpoint":

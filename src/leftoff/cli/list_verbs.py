@@ -13,7 +13,7 @@ from leftoff.cli.screen import Column, Region, Screen, facts, lay_out_table, row
 from leftoff.cli.text import Line, clean, clean_lines, columns, size, step_name
 from leftoff.clock import ago, lasted, millis
 from leftoff.engine.project import FOLDER
-from leftoff.engine.run_info import RunInfo
+from leftoff.engine.run_info import RunInfo, wait_words
 from leftoff.operations.runs import Status, list_project_runs, status
 
 EVERY_S = 1.0  # between two drawings of a page that shows relative times
@@ -106,7 +106,8 @@ def _status_facts(found: Status, screen: Screen) -> list[tuple[str, Line]]:
         step = current.current_step or current.next_step
         at = f", {'at' if current.current_step else 'next:'} {step_name(step)}" if step else ""
         about = f", {current.state}, {current.percent}%"
-        out.append(("current", [(current.run_id, "id"), (about, ""), (at, "dim")]))
+        waits = f", {clean(wait_words(current.waits))}" if current.waits else ""
+        out.append(("current", [(current.run_id, "id"), (about, ""), (at, "dim"), (waits, "warn")]))
     for run_id, saved in found.checkpoints.items():
         if saved["aliases"]:  # the name that its protocol gives it
             when = ago(millis(saved["created_at"]) or screen.now, screen.now)
@@ -213,6 +214,7 @@ def run_list(runs: Sequence[RunInfo], screen: Screen, sizes: dict[str, int] | No
         step_cell: Line = []
         if run.current_step and not archived:
             name = step_name(run.current_step)
+            name += f" ({clean(wait_words(run.waits))})" if run.waits else ""
             step_cell = [(f"◔ {name}", "warn") if _waits(run) else (name, "busy")]
         elif run.next_step and not archived:
             step_cell = [(f"→ {step_name(run.next_step)}", "dim")]

@@ -14,6 +14,7 @@ from leftoff.cli.text import Line, clean, columns, pad, printable, size, step_na
 from leftoff.clock import lasted, millis
 from leftoff.engine.approvals import how
 from leftoff.engine.attempt_logs import AttemptLog, Choice
+from leftoff.engine.run_info import wait_words
 from leftoff.engine.turn_story import other_errors, turn_lines
 from leftoff.errors import usage_errors
 from leftoff.model.ids import ancestors, as_word, given_step, parent_of, shown_step
@@ -264,6 +265,13 @@ def _step_facts(record: dict[str, Any]) -> list[str]:
         out.append(clean(str(record["why"])))
     if record.get("allowed"):
         out.append("its failure is allowed")
+    about = record.get("session")
+    if isinstance(about, dict) and record["status"] == "running":
+        out += [
+            clean(f"{one['agent']} could not continue: {one['why']}") for one in about.get("before") or ()
+        ]
+        if about.get("waits_until"):
+            out.append(clean(f"{wait_words({**about, 'until': about['waits_until']})}: {about['waits_for']}"))
     return out
 
 

@@ -343,6 +343,10 @@ def _step(record: dict[str, Any]) -> str:
         line += f" (running{since}{attempt})"
     elif record["status"] == "skipped":
         line += " (skipped)"
+    about = record.get("session")
+    for one in about.get("before") or () if isinstance(about, dict) else ():
+        line += f"; {word(one.get('agent'))} could not continue: {quoted(one.get('why'), 160)}"
+        line += f", its last words: {quoted(one['said'], 300)}" if one.get("said") else ""
     return line if record["result"] is None else f"{line} → {as_json(record['result'], 120)}"
 
 
@@ -438,9 +442,12 @@ def _artifacts(artifacts: list[dict[str, Any]]) -> list[str]:
 
 
 def _files(found: dict[str, Any]) -> list[str]:
-    """Return the files that were touched. Those that git called dirty before the run began, and that are unchanged,
-    were not."""
+    """Return the files that were touched. Those that git called dirty before the run began, or when the hooks of its
+    first agent step looked, and that are unchanged, were not."""
     began = by_time(found["created_at"])
+    if any(isinstance(record.get("session"), dict) for record in found["step_records"]):
+        looked = (by_time(about.get("captured_at")) for about in found["files"] if about.get("by") == "git")
+        began = max(began, min(looked, default=began))
     known = [
         about.get("path")
         for about in found["files"]

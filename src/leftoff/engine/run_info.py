@@ -9,7 +9,7 @@ from leftoff.engine.lease import ELSEWHERE, idle
 from leftoff.engine.lease import state as lease_state
 from leftoff.host import GONE
 from leftoff.model.changes import counts_of
-from leftoff.model.words import EXPECTED, FINISHED, QUESTION, STANDS
+from leftoff.model.words import EXPECTED, FINISHED, QUESTION, STANDS, WAITS
 from leftoff.store.base import SqlStore, View
 from leftoff.store.rows import Lease, RunRow
 
@@ -93,6 +93,12 @@ class RunInfo:
         allowed = steps["failed"] if is_completed else 0  # failures of steps with `allow_failure`
         return min(100, (steps["completed"] + steps["skipped"] + allowed) * 100 // steps["total"])
 
+    @property
+    def waits(self) -> dict[str, Any] | None:
+        """Which agent step waits for its service, why, and until when: ``step``, ``agent``, ``why``, ``until``."""
+        found = self.row.card.get(WAITS)
+        return found if isinstance(found, dict) and self.state == "running" else None
+
     def to_json(self) -> dict[str, Any]:
         row, card = self.row, self.row.card
         return {
@@ -116,6 +122,7 @@ class RunInfo:
             "session_id": row.session,
             "parent": card.get("parent"),
             **({"archived": True} if row.is_archived else {}),
+            **({"waits": self.waits} if self.waits else {}),
         }
 
     def __repr__(self) -> str:
@@ -215,6 +222,12 @@ def state_of(row: RunRow, health: str) -> str:
     counts = counts_of(row.counts)
     waits = (counts["waiting"] and not counts["running"]) or row.card.get(QUESTION)
     return "waiting" if waits and row.status in ("running", "paused") else str(row.status)
+
+
+def wait_words(waits: dict[str, Any]) -> str:
+    """Return for what service an agent step waits, and until when."""
+    until = str(waits.get("until"))
+    return f"waits for {waits.get('agent')} until {until[:10]} {until[11:16]} UTC"
 
 
 def info(view: View, row: RunRow, now: int, limits: tuple[int, int] = LIMITS) -> RunInfo:

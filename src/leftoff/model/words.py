@@ -32,6 +32,7 @@ COLLECTIONS = (
 )
 
 ROLLBACK_BEGIN = "rollback_begin"  # a trigger: files are about to be restored; `~N` does not count it
+WAITS = "waits"  # a key of `run`: which agent step waits for its service, why, and until when
 QUESTION = "question"  # a key of `run`: what the agent asked the user at the end of its last turn
 RESTORING = "restoring"  # a key of `run`: the restore of files that was begun, until it is complete
 

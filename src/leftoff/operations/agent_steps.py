@@ -15,6 +15,7 @@ from leftoff.engine.settings import Caller
 from leftoff.engine.step_lifecycle import steps_in
 from leftoff.errors import LeftoffError
 from leftoff.model.changes import ChangeSet
+from leftoff.model.words import WAITS
 from leftoff.operations.checkpoints import brief_of
 from leftoff.operations.run_reports import guard_of
 from leftoff.store.base import Tx, View
@@ -103,6 +104,12 @@ class AgentStep:
             about: dict[str, Any] = begun if "agent" in facts or not isinstance(before, dict) else before
             kept = {key: value for key, value in {**about, **facts}.items() if value is not None}
             steps.put(self.step, {**record, KEY: kept})
+            waits: Any = row.card.get(WAITS)
+            if kept.get("waits_until"):
+                why = {"agent": kept.get("agent"), "why": kept["waits_for"], "until": kept["waits_until"]}
+                changes.put("run", WAITS, {"step": self.step, **why})
+            elif isinstance(waits, dict) and waits.get("step") == self.step:
+                changes.delete("run", WAITS)
             return Seal(trigger, self.step, note) if trigger else None
 
         report(store, self._find, make, Terms(now, self.guard), scrubber=self.project.redactor)

@@ -164,6 +164,7 @@ class Driver:
         self._phases_entered: set[str] = set()
         self._signals: list[int] = []
         self._lost: dict[str, int] = {}
+        self._told_agents: dict[str, set[Any]] = {}  # by step: what was reported of its agents
         self._next_beat = time.monotonic() + setting.heartbeat
         self._next_look = 0.0
         self._kill_at: float | None = None  # when processes that do not end are killed
@@ -475,7 +476,7 @@ class Driver:
     def _wait(self) -> None:
         """Wait until something happens or a time is due."""
         now = time.monotonic()
-        waits = bool(self.scheduler.of("waiting"))
+        waits = bool(self.scheduler.of("waiting") or self._agent_steps())
         times = [self._next_beat, now + QUIET, self.scheduler.next_time(), self._kill_at]
         times.append(self._next_look if waits else None)
         times.append(now + STREAM if self._streams else None)
@@ -493,7 +494,7 @@ class Driver:
         if now >= self._next_beat:
             self._next_beat = now + self.setting.heartbeat
             self._beat()
-        if self.foreign or (now >= self._next_look and self.scheduler.of("waiting")):
+        if self.foreign or (now >= self._next_look and (self.scheduler.of("waiting") or self._agent_steps())):
             self._next_look = now + LOOK
             self._look_at_people()
         if self._kill_at is not None and now >= self._kill_at:
@@ -598,6 +599,9 @@ class Driver:
         theirs = ("waiting", "blocked", "pending")  # steps about which others may report
         paths = [path for status in theirs for path in scheduler.of(status)][:MOST_LOOKED_AT]
 
+        agents = self._agent_steps()
+        paths += agents
+
         def look(view: View) -> dict[str, dict[str, Any]]:
             reader = state.reader(view)
             found = {path: reader.value("step", path) for path in paths}
@@ -605,9 +609,37 @@ class Driver:
 
         for path, record in (self.store.read(look) if paths else {}).items():
             status = str(record.get("status"))
-            if status != scheduler.status[path] and state.steps.get(path) != record:
+            if path in agents:
+                self._tell_agent(agents[path], path, record.get("session"))
+            elif status != scheduler.status[path] and state.steps.get(path) != record:
                 state.steps[path] = record
                 self._was_decided(path, status, record)
+
+    def _agent_steps(self) -> dict[str, StepDefinition]:
+        return {live.unit: live.step for live in self.attempts.values() if live.step.kind == "agent"}
+
+    def _tell_agent(self, step: StepDefinition, path: str, about: Any) -> None:
+        """Report that the agent of a running step waits for its service, or that another one took over."""
+        if not isinstance(about, dict):
+            return
+        facts, changes = self.step_facts(step, path), about.get("before")
+        told = self._told_agents.setdefault(path, set())
+        for number, one in enumerate(changes if isinstance(changes, list) else ()):
+            if number not in told:
+                told.add(number)
+                self.tell(
+                    "agent_changed",
+                    **facts,
+                    agent=about.get("agent"),
+                    why=one["why"],
+                    **{"from": one["agent"]},
+                )
+        until = about.get("waits_until")
+        if until and until not in told:
+            told.add(until)
+            self.tell(
+                "agent_waits", **facts, agent=about.get("agent"), why=about.get("waits_for"), until=until
+            )
 
     def _was_decided(self, path: str, status: str, record: dict[str, Any]) -> None:
         facts = self.step_facts(self.scheduler.steps[path], path)
