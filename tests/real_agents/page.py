@@ -60,9 +60,11 @@ def read(page: str) -> list[Row]:
     """The rows of a page."""
     notes = dict(re.findall(r"^(\d+)\. [^:]*: (.*)$", page, re.MULTILINE))
     scenarios, rows = {one.name: one for one in ALL}, []
+    titles = next(iter(re.findall(r"^\| Scenario \| (.*) \|$", page, re.MULTILINE)), "").split(" | ")
+    columns = [name for title in titles for name, agent in AGENTS.items() if agent.title == title]
     for name, rest in re.findall(r"^\| \*\*(.+?)\*\*: (.*) \|$", page, re.MULTILINE):
         cells = rest.split(" | ")[1:]
-        for agent, cell in zip(AGENTS if len(cells) > 1 else [TOGETHER], cells, strict=True):
+        for agent, cell in zip(columns if len(cells) > 1 else [TOGETHER], cells, strict=True):
             state, _, number = cell.rstrip(")").partition(" (")
             if name in scenarios and cell != NOT_PLAYED:
                 rows.append(Row(scenarios[name], agent, state, notes.get(number, ""), 0))

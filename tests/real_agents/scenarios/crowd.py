@@ -36,7 +36,7 @@ class Talks:
 
 @scenario(
     f"{SESSIONS} sessions, {AT_ONCE} at once",
-    "in one folder: each has a run of its own, and hears of no other",
+    "in one folder: each has its own run, and sees no other",
     once=True,
 )
 def crowd(bed: Bed, agent: Agent) -> str:

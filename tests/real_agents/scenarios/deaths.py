@@ -42,7 +42,9 @@ def killed(bed: Bed, agent: Agent, *, todo: bool = False) -> tuple[Project, str]
     return project, agent.session(life)
 
 
-@scenario("killed, a new session", "it is told in one line; no session is told while the first one lives")
+@scenario(
+    "killed, a new session", "it gets one line about the run; no session gets it while the first one is alive"
+)
 def new_session(bed: Bed, agent: Agent) -> None:
     project = bed.project(agent.name)
     write = agent.write(str(project.folder / "guide.md"), "# Guide\n")
@@ -66,7 +68,7 @@ def finishes(agent: Agent) -> tuple[Answer, ...]:
     return (*calls(agent.shell("echo the rest >> guide.md")), Answer("All of it is done."))
 
 
-@scenario("killed, resumed by id", "the session is told the whole brief of its run")
+@scenario("killed, resumed by id", "the session gets the whole brief of its run")
 def resumed(bed: Bed, agent: Agent) -> None:
     project, session = killed(bed, agent)
     run_id = project.show()["run_id"]
@@ -79,7 +81,7 @@ def resumed(bed: Bed, agent: Agent) -> None:
     project.sound()
 
 
-@scenario('killed, "resume" typed', "a new session takes the run, and is told the whole brief")
+@scenario('killed, "resume" typed', "a new session takes over the run, and gets the whole brief")
 def typed(bed: Bed, agent: Agent) -> str | None:
     project, first = killed(bed, agent)
     run_id = project.show()["run_id"]
@@ -108,7 +110,7 @@ def with_list(bed: Bed, agent: Agent) -> None:
 
 @scenario(
     "taken over three times",
-    "the run keeps its steps and their states, whatever numbers a session gives them",
+    "the run keeps its steps and their states, even if a session numbers them differently",
 )
 def takeover(bed: Bed, agent: Agent) -> None:
     project, _ = killed(bed, agent, todo=True)
@@ -162,7 +164,7 @@ def _moment(bed: Bed, agent: Agent, request: int, seconds: float) -> str:
 
 @scenario(
     f"killed at {MOMENTS} random moments",
-    "whenever it dies in a turn, the next session is told, and the store is sound",
+    "whenever it dies in a turn, the next session gets a line, and the store is sound",
 )
 def moments(bed: Bed, agent: Agent) -> str:
     project = bed.project(agent.name)
@@ -199,4 +201,4 @@ for _status in (400, 401, 429, 529):
     def _play(bed: Bed, agent: Agent, status: int = _status) -> None:
         _errors(bed, agent, status)
 
-    scenario(f"API error {_status}", "the turn stays open, and the next session is told")(_play)
+    scenario(f"API error {_status}", "the turn stays open, and the next session gets a line")(_play)

@@ -19,7 +19,7 @@ def _notes(project: Project, run_id: str) -> list[str]:
     return [one["note"] or "" for one in found]
 
 
-@scenario("compaction", "a checkpoint before it, and the session goes on in its run")
+@scenario("compaction", "a checkpoint before it, and the session continues in its run")
 def compaction(bed: Bed, agent: Agent) -> str | None:
     if agent.name == "codex":
         return _compacts_by_itself(bed, agent)

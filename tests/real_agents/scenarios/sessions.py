@@ -46,7 +46,7 @@ def install(bed: Bed, agent: Agent) -> None:
     project.sound()
 
 
-@scenario("a turn", "what was asked, written, changed by a shell and said last; then the session is over")
+@scenario("a turn", "the prompt, the files written and changed by a shell, and the last words are recorded")
 def turn(bed: Bed, agent: Agent) -> None:
     project = worked(bed, agent)
     run = project.show()
@@ -106,7 +106,7 @@ def rollback(bed: Bed, agent: Agent) -> None:
     )
 
 
-@scenario("MCP", "tools that the model calls reach the run of its own session")
+@scenario("MCP", "tools that the model calls reach the run of its session")
 def mcp(bed: Bed, agent: Agent) -> None:
     project = bed.project(agent.name)
     bed.model.script(

@@ -95,7 +95,7 @@ def cost(bed: Bed, agent: Agent) -> str:
     return f"{found['turns']} turns, {found['cost_usd']:.4f} dollars"
 
 
-@scenario("limit of turns", "the step ends where its turns are used up, and says so")
+@scenario("limit of turns", "the step ends when its turns are used up, with that reason")
 def turns(bed: Bed, agent: Agent) -> None:
     project = bed.project()
     flow(project, "limit", f"agent: {agent.name}\nprompt: Go round\npermissions: bypass\nturns: 2")
@@ -107,7 +107,7 @@ def turns(bed: Bed, agent: Agent) -> None:
     must(f"it was stopped: {bed.model.served.answers} answers", bed.model.served.answers < 12)
 
 
-@scenario("limit of cost", "the step ends where its budget is used up, and says so")
+@scenario("limit of cost", "the step ends when its budget is used up, with that reason")
 def budget(bed: Bed, agent: Agent) -> None:
     project = bed.project()
     flow(project, "budget", f"agent: {agent.name}\nprompt: Go round\npermissions: bypass\nbudget: 0.01")
@@ -130,7 +130,7 @@ def _no_such_option(project: Project, agent: Agent) -> str:
     return f"`{lines[0].strip()}`"
 
 
-@scenario("rate limit in a step", "it waits as long as the service says, and goes on in the same session")
+@scenario("rate limit in a step", "it waits as long as the service says, and continues in the same session")
 def rate_limit(bed: Bed, agent: Agent) -> None:
     project = bed.project()
     flow(
@@ -150,7 +150,7 @@ def rate_limit(bed: Bed, agent: Agent) -> None:
 
 @scenario(
     "taken over with permissions",
-    "where a service refuses, the next agent does the step, with the same permissions",
+    "if a service refuses, the next agent does the step, with the same permissions",
 )
 def failover(bed: Bed, agent: Agent) -> str:
     others = [name for name in AGENTS if name != agent.name]
@@ -177,7 +177,8 @@ def failover(bed: Bed, agent: Agent) -> str:
 
 
 @scenario(
-    "handed over", "`leftoff handover` continues the run in each other agent, which is told and bound to it"
+    "handed over",
+    "`leftoff handover` continues the run in each other agent, which gets the brief and is bound to it",
 )
 def handover(bed: Bed, agent: Agent) -> str:
     others = [name for name in AGENTS if name != agent.name]

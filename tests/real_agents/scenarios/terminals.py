@@ -22,7 +22,7 @@ QUESTIONS = {
 
 @scenario(
     "handed over in a terminal",
-    "`leftoff handover --go` starts it there, bound to the run; killed with its terminal, the next session is told",
+    "`leftoff handover --go` starts it there, bound to the run; killed with its terminal, the next session gets a line",
 )
 def in_a_terminal(bed: Bed, agent: Agent) -> str:
     names = list(AGENTS)
