@@ -286,7 +286,8 @@ class LifeRules(Ground):
             if len(seen) == stop:
                 handle.open.remove(below)
                 handle.put_step(below, "started_at", status="pending")
-                handle.put_step(path, status="pending")
+                why = world.why_again(handle.step(path) or {})
+                handle.put_step(path, status="pending", **({"why": why} if why else {}))
                 return seen
             handle.put("variable", "y", [item, len(seen)])
             handle.complete(below, self.now)

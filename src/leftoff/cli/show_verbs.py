@@ -284,12 +284,12 @@ def _error_in_words(error: Any) -> str:
 
 
 def _failure_lines(errors: dict[str, Any], run_id: str) -> list[Line]:
-    """Return each failure by its step, with its traceback below."""
+    """Return each failure by its step, with its traceback, or the last lines that it printed, below."""
     lines: list[Line] = []
     for step, error in list(errors.items())[:_MOST_FAILURES]:
         lines.append([(step_name(step), "id"), ("  ", ""), (_error_in_words(error), "bad")])
         if isinstance(error, dict):
-            trace = str(error.get("traceback") or "").rstrip("\n").split("\n")
+            trace = str(error.get("traceback") or error.get("tail") or "").rstrip("\n").split("\n")
             told = ["  …", *trace[-_MOST_TRACE:]] if len(trace) > _MOST_TRACE else trace
             if "result" in error:
                 told.append(f"it returned {crop(str(error['result']), _MOST_RESULT)}")
