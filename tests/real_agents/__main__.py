@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import shutil
 import sys
 import tempfile
@@ -51,7 +52,7 @@ def _asked(words: list[str]) -> Asked:
         "-k",
         default="",
         metavar="WORDS",
-        help="only scenarios with these words in their name; writes no page",
+        help="only scenarios whose name has this regular expression; writes no page",
     )
     parser.add_argument("--jobs", type=int, default=1, help="agents that are tried at the same time")
     parser.add_argument("--no-page", action="store_true", help="only print what was found")
@@ -109,7 +110,7 @@ def main(words: list[str]) -> int:
     beds = cache.cache() / "beds"
     beds.mkdir(exist_ok=True)
     place = Path(tempfile.mkdtemp(prefix=time.strftime("%Y%m%d-%H%M%S-"), dir=beds))
-    chosen = [one for one in ALL if asked.only in one.name]
+    chosen = [one for one in ALL if re.search(asked.only, one.name)]
     with ThreadPoolExecutor(asked.jobs) as pool:
         each = [one for one in chosen if not one.once]
         rows = [
