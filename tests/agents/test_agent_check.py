@@ -29,7 +29,7 @@ from tests.agents.stage import Stage
         ("agent: codex\nprompt: x\npermissions: dontAsk", "It can default, plan, acceptEdits, bypass."),
         ("agents: [claude, gemini]\nprompt: x\npermissions: auto", "does not go with the agent gemini"),
         ("agents: [claude, mine]\nprompt: x\npermissions: plan", "Put it into the command of [agents.mine]"),
-        ("agent: claude\nprompt: x\npermissions: {codex: plan}", "said for codex, which is no agent of"),
+        ("agent: claude\nprompt: x\npermissions: {codex: plan}", "given for codex, which is not an agent of"),
         ("agent: claude\nprompt: x\nmodel: {claude: [a]}", "6:21: `model.claude` must be text, not a list"),
         ("agent: mine\nprompt: x\nturns: 3", "Put it into the command of [agents.mine]."),
         ("agent: bad\nprompt: x", "[agents.bad] has no key 'comand'"),

@@ -316,3 +316,21 @@ def test_the_shell_is_in_another_checkout(project: Path) -> None:
         session.todos(work="in_progress", **{folder.name: "pending"})
         assert not (folder / ".leftoff").exists()
     assert ["s1"] == [run["session_id"] for run in runs(project)]
+
+
+def test_a_run_of_this_git_branch_is_offered_first(project: Path) -> None:
+    """In the main folder another one than in a worktree, where the newest run of all is."""
+    from tests.workspace.trees import git
+
+    side = project / "trees" / "side"
+    git(project, "init", "-q", "-b", "main")
+    git(project, "commit", "-q", "--allow-empty", "-m", "x")
+    git(project, "worktree", "add", "-q", str(side), "-b", "side")
+    for folder, name in ((project, "first"), (side, "second")):
+        agent = Living(folder, name)
+        agent.todos(**{f"half_of_{name}": "in_progress"})
+        agent.kill()
+    assert 2 == len(runs(project)) == len(runs(side))
+    for folder, name in ((project, "first"), (side, "second")):
+        told = Session(folder, f"after-{name}").context("SessionStart", source="startup")
+        assert told is not None and f"half of {name}" in told

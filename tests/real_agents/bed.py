@@ -105,10 +105,13 @@ class Bed:
         (self.home / ".codex" / "config.toml").write_text(CODEX.format(url=self.model.url))
         (self.home / ".gemini" / "settings.json").write_text(json.dumps(GEMINI))
         self._write_config(".config/opencode/opencode.json", OPENCODE | {"provider": self._provider()})
-        models: list[dict[str, str]] = [
-            {"id": QWEN["model"]["name"], "envKey": "QWEN_KEY", "baseUrl": f"{self.model.url}/qwen"}
-        ]
-        self._write_config(".qwen/settings.json", QWEN | {"modelProviders": {"anthropic": models}})
+        model = {
+            "id": QWEN["model"]["name"],
+            "envKey": "QWEN_KEY",
+            "baseUrl": f"{self.model.url}/qwen",
+            "generationConfig": {"maxRetries": 1},
+        }
+        self._write_config(".qwen/settings.json", QWEN | {"modelProviders": {"anthropic": [model]}})
         (self.home / ".claude.json").write_text(json.dumps(CLAUDE))
         # OpenCode installs a package into each of its folders. It tries for a minute unless it gets a 404.
         (self.home / ".npmrc").write_text(f"registry={self.model.url}/\n")

@@ -361,10 +361,12 @@ class OpencodeAdapter(Adapter):
     def read(self, line: dict[str, Any], out: Outcome) -> str | None:
         part, kind = _map(line.get("part")), line.get("type")
         out.sure = False  # no line says that all is done: the exit code does
+        session = _text(line.get("sessionID"))
+        out.session, out.begun = session or out.session, out.begun or bool(session)
         if kind == "error":
             out.fail(_text(line.get("error")))
             return out.error
-        out.session, out.begun = _text(line.get("sessionID")) or out.session, True
+        out.begun = True
         if kind == "step_start":
             out.ended = out.ok = False
             out.count(part.get("id"))
