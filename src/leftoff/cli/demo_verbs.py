@@ -1,6 +1,6 @@
 """Show in ten seconds what leftoff does: demo.
 
-A workflow of five steps runs in a process of its own, is killed in the third, and is started again. Nothing in the
+A workflow of five steps runs in its own process, is killed in the third, and is started again. Nothing in the
 workflow knows that. Each step also appends its name to a plain file, which shows how often it ran. This module is
 that process, too: ``python -m leftoff.cli.demo_verbs``.
 """
@@ -112,8 +112,8 @@ class Story:
         return main(["--project", self.folder, "--store", self.store, *words])
 
     def _workflow(self, kill_in: str | None = None) -> int:
-        """Run the workflow in a process of its own, and kill that as soon as the given step runs; its exit code."""
-        # Ours, but it never writes into a project of yours.
+        """Run the workflow in its own process, and kill that as soon as the given step runs; its exit code."""
+        # Ours, but it never writes into your projects.
         kept = {
             name: value for name, value in CALLER.environment().items() if not name.startswith("LEFTOFF_")
         }

@@ -1,7 +1,7 @@
 """Run a workflow file, or continue a run: run, resume.
 
 The person at the terminal answers the questions (``Terminal``). With ``--detach`` the command runs in the background
-once its run has begun; until then it reports errors and asks where it was typed.
+once its run has begun; until then it reports errors and asks at the terminal.
 """
 
 from __future__ import annotations
@@ -195,7 +195,7 @@ def run_resume(args: Args, ctx: Context) -> int:
 
 
 def _finished(report: Verdict, ctx: Context) -> int:
-    """A completed run has nothing left, whatever became of what it made."""
+    """Report that a completed run has nothing left, even if its outputs have changed."""
     row = report.world.row
     if report.verdict == REFUSE:
         Terminal(ctx).tell(report.findings, report)
@@ -444,7 +444,7 @@ def drive(ctx: Context, runner: Driver, observer: Observer, early: Early) -> int
 
 
 def _decide(ctx: Context, runner: Driver) -> bool:
-    """Ask the person at the terminal what only a person decides; whether anything is decided, or asked anew."""
+    """Ask the person at the terminal what only a person decides; whether anything is decided, or asked again."""
     if ctx.away is not None or not ctx.can_ask():
         return False
     from leftoff.operations.run_lifecycle import decide_step, questions_of
@@ -523,7 +523,7 @@ PROTOCOL_HINT = "--yes continues with it as it is."
 
 
 class Terminal(Answerer):
-    """The person at the terminal, who answers what a verdict asks. With --json or without a terminal, nobody is."""
+    """The person at the terminal, who answers what a verdict asks. With --json or without a terminal, no person is present."""
 
     def __init__(self, ctx: Context) -> None:
         self._ctx = ctx

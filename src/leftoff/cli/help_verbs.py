@@ -159,9 +159,9 @@ def run_completion(args: Args, ctx: Context) -> int:
 
 
 def completions(words: list[str], ctx: Context) -> list[str]:
-    """Return what may stand in place of the last word, each with a tab and what it is; or ``:files``, ``:folders``.
+    """Return what may replace the last word, each with a tab and what it is; or ``:files``, ``:folders``.
 
-    bash makes the equals sign of an option a word of its own.
+    bash makes the equals sign of an option a separate word.
     """
     *before, current = words
     verb, number, option = "", 0, ""

@@ -282,7 +282,7 @@ def _running_steps(run_id: str, running: dict[str, list[Process]]) -> str:
     """Name the steps that run without a driver, in a sentence."""
     names = [f"{step_name(step)} (process {processes[-1].pid})" for step, processes in running.items()]
     more = f" and {len(names) - _MOST_STEPS} more" if len(names) > _MOST_STEPS else ""
-    return f"Steps of {run_id} are still running, though nobody drives it: {', '.join(names[:_MOST_STEPS])}{more}."
+    return f"Steps of {run_id} are still running, although its driver has died: {', '.join(names[:_MOST_STEPS])}{more}."
 
 
 def _tell_rollback(ctx: Context, done: RolledBack) -> None:

@@ -25,7 +25,7 @@ RUN_LOOK = {
     "running": ("●", "busy"), "paused": ("◌", "dim"), "blocked": ("■", "warn"), "failed": ("✗", "bad"),
     "completed": ("✓", "good"), "abandoned": ("–", "dim"), "waiting": ("◔", "warn"), "interrupted": ("◌", "bad"),
 }  # fmt: skip
-# health that is worth a word of its own: style
+# health that is shown next to the state: style
 HEALTH_LOOK = {"quiet": "warn", "stalled": "bad", "archived": "dim"}
 
 
@@ -92,7 +92,7 @@ def _needs_you(found: Status, screen: Screen) -> list[Line]:
 
 
 def _status_facts(found: Status, screen: Screen) -> list[tuple[str, Line]]:
-    """Return where this is, and what is current."""
+    """Return the project, the branch, the current run, and what else is worth a line."""
     current = found.current
     git = f" (git: {clean(found.git_branch)})" if found.git_branch else ""
     out: list[tuple[str, Line]] = [("project", [(clean(found.project), "")])]
@@ -186,7 +186,11 @@ def run_ls(args: Args, ctx: Context) -> int:
             ctx.say(f"These are the newest {len(found.runs)}; --all lists every one.")
     elif not found.aside:
         narrowed = any((wanted, args.workflow, args.branch))
-        ctx.say("No run matches." if narrowed else "No runs yet. `leftoff start WORKFLOW` starts one.")
+        ctx.say(
+            "No run matches."
+            if narrowed
+            else "No runs yet. `leftoff run FILE` or `leftoff start WORKFLOW` starts one."
+        )
     return 0
 
 

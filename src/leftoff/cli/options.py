@@ -132,7 +132,7 @@ def _read_option(line: str) -> Opt:
 
 
 def labelled_text(left: str, right: str) -> str:
-    """Text beside its label, on as many lines as it takes."""
+    """Return text next to its label, on as many lines as it takes."""
     from textwrap import wrap
 
     lines = wrap(right, WIDTH - len(left), break_long_words=False, break_on_hyphens=False) or [""]
@@ -165,7 +165,7 @@ def parse_words(spec: Spec, words: list[str]) -> Args:
     """The options and positionals of a verb; ``Usage`` says what is wrong and what would be right."""
     args = Args(spec)
     known: dict[str, Any] = {opt.name: opt for opt in spec.options}
-    for word in words:  # whatever is given may be stored, named or compared, so it must be text
+    for word in words:  # words may be stored, named or compared, so they must be text
         try:
             word.encode()
         except UnicodeEncodeError as error:
@@ -333,7 +333,7 @@ def assignment(word: str) -> tuple[str, Any]:
 
 
 def _unambiguous(value: Any, source: str, what: str) -> Any:
-    """A value, if its JSON says no more than it: of a key that stands there twice, only one would be kept."""
+    """A value, if its JSON says no more than it: of a key that is there twice, only one would be kept."""
     if isinstance(value, dict | list) and "{" in source:
         from leftoff.model.codec import key_twice
 

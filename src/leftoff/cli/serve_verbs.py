@@ -35,9 +35,9 @@ def run_serve(args: Args, ctx: Context) -> int:
         raise Usage("--allow-host is a name, not a pattern.", hint="Give it once for each name.")
     if args.host not in (None, "127.0.0.1", "::1", "localhost") and not args.allow_host:
         raise Usage(
-            f"--host {args.host} opens the page to others, and no name is given under which they may ask for it.",
-            hint="--allow-host NAME says which: the name or address in the browser's address bar. Whoever "
-            "has the token then sees every run, and decides what you can. docs/how-to/dashboard.md says more.",
+            f"`--host {args.host}` lets other machines connect, so `--allow-host NAME` is required.",
+            hint="NAME is what the address bar of their browser shows. Everyone who has the token sees every run, "
+            "and decides what you can.",
         )
     folders = [find_project(given=folder) for folder in args.rest] or [ctx.project.folder]
     projects = served.serve_folders(folders, args.store)
@@ -55,7 +55,7 @@ def run_serve(args: Args, ctx: Context) -> int:
             ctx.emit({"url": url, "read_only": args.read_only})
         else:
             ctx.out(url)
-            who = "Whoever has this address sees every run"
+            who = "Everyone who has this address sees every run"
             who += "." if args.read_only else ", and decides what you can: keep it to yourself."
             ctx.say(f"leftoff: the page is served. {who} Ctrl-C ends it; runs continue.")
             if args.allow_host:

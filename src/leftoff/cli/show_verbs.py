@@ -279,7 +279,8 @@ def _error_in_words(error: Any) -> str:
     """Return an error on one line: its type and its message."""
     if isinstance(error, dict) and isinstance(error.get("message"), str):
         kind = error.get("type")
-        return clean(f"{kind}: {error['message']}" if isinstance(kind, str) and kind else error["message"])
+        named = isinstance(kind, str) and kind not in ("", "exit")  # of an exit code the message says enough
+        return clean(f"{kind}: {error['message']}" if named else error["message"])
     return clean(error) if isinstance(error, str) else value(error)
 
 

@@ -50,14 +50,14 @@ def clean_lines(text: str) -> str:
 
 
 def visible(text: str) -> str:
-    """The same for a value that is shown bare: its tabs stay, too."""
+    """The same for a value that is shown bare. Its tabs also stay."""
     return "\t".join(map(clean_lines, text.split("\t")))
 
 
 def safe_json(text: str, encoding: str = "utf-8") -> str:
     """The same JSON, with what a terminal would obey or hide written as ``\\uXXXX``: it can only be inside strings.
 
-    For a stream that is not UTF-8, whatever is not ASCII is written so.
+    For a stream that is not UTF-8, all other characters than ASCII are written so.
     """
     if encoding != "utf-8":
         return "".join(c if c.isascii() and c.isprintable() else _utf16(c) for c in text)

@@ -32,7 +32,7 @@ _SAYS = {
     "refuse": "cannot be resumed",
 }
 _DIFF = 40  # lines of one
-_WHOLE = ("definition.untrusted",)  # nobody says yes to what is not shown
+_WHOLE = ("definition.untrusted",)  # a user must see all of it
 _STEPS = 30
 
 

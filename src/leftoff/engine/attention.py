@@ -1,6 +1,6 @@
 """All runs of a store at once: which need a person and why, what each said last, and what changed since the last look.
 
-An overview looks at all unfinished runs by their rows and leases alone. What costs more is looked up for those that are
+An overview looks at all unfinished runs by their rows and leases alone. More is looked up only for the runs that are
 shown. A supervisor remembers what it reported in a file next to the store, so that it reports each change once: of
 health, of what a run waits for, or of its end.
 """
@@ -141,7 +141,7 @@ def glance(
 
 
 def _last_words(store: SqlStore, reader: Reader) -> str:
-    """Return what was said last: by the agent in its last turn, in the newest note, or in the log of what runs."""
+    """Return the last words: by the agent in its last turn, in the newest note, or in the log of what runs."""
     for collection, keys in (("turn", ("said", "prompt")), ("note", ("text",))):
         record = reader.record(collection, reader.view.last_key(reader.run, collection, "", _LAST_KEY))
         if said := next((str(record[key]) for key in keys if record.get(key)), ""):
@@ -273,7 +273,7 @@ def _changes(
 
 
 def may_restart(told: dict[str, Any], known: RunInfo, settings: SuperviseSettings, now: int) -> bool:
-    """Return whether a dead run may be resumed again now: not too often, unless it got further in between."""
+    """Return whether a dead run may be resumed again now: not too often, unless it got further since."""
     done = known.steps["completed"] + known.steps["skipped"]
     if done > told.get("done_at_restart", -1):
         told.update(restarts=0)

@@ -47,7 +47,7 @@ SESSION = "session"  # the workflow of the run that an agent's session gets by i
 OPEN_TURN = "open_turn"  # in a run's own record: its last turn, until that has ended well
 REPORTS, READS, RESUMES = "reports", "reads", "resumes"
 _SHOWN = 6
-_START = "`leftoff start WORKFLOW` starts one."
+_START = "`leftoff run FILE` or `leftoff start WORKFLOW` starts one."
 _A_PREFIX = f"An id is shortened to {LEAST} hex digits or more, one of them a letter; or write RUN@id:1234."
 
 
@@ -77,7 +77,7 @@ def need_store(store: SqlStore, named: str = "") -> None:
     """Raise if there is no store: without one there is no run, and a report makes none. ``named``: what is meant."""
     if not store.exists():
         what = f"run {named}" if named else "run"
-        hint = store.advice or "`leftoff start WORKFLOW` starts one."
+        hint = store.advice or _START
         raise NotFound(f"There is no {what} here: {store.name} does not exist.", hint=hint)
 
 
@@ -225,7 +225,7 @@ def _nothing(view: View, ref: Ref) -> NotFound:
     near = get_close_matches(ref.base, [row.run_id for row in view.list_runs({}, 200)], 3, 0.5)
     hint = f"Did you mean {', '.join(near)}?" if near else ""
     if any(each.row.run_id == ref.base for each in view.trashed()):
-        hint = f"It lies in the trash: `leftoff undelete {ref.base}` brings it back."
+        hint = f"It is in the trash: `leftoff undelete {ref.base}` brings it back."
     return NotFound(f"Nothing is called {ref.text}: no run, checkpoint, issue, workflow or title.", hint=hint)
 
 
@@ -251,10 +251,12 @@ def need_run(view: View, run: int, run_id: str) -> RunRow:
 
 
 class Moved(Conflict):
-    """Another process committed to the run in between."""
+    """Another process has committed to the run since it was read."""
 
     retry = True
-    default_hint = "Somebody works on it right now. Nothing was changed; try again when they have finished."
+    default_hint = (
+        "Another process is changing it right now. Nothing was changed; try again when it has finished."
+    )
 
 
 def need_unmoved(view: View, row: RunRow) -> None:
@@ -263,7 +265,7 @@ def need_unmoved(view: View, row: RunRow) -> None:
     if now.is_gone:
         raise gone(row.run_id)
     if (now.seq, now.digest) != (row.seq, row.digest):
-        raise Moved(f"Run {row.run_id} went on from version {row.seq} to {now.seq} meanwhile.")
+        raise Moved(f"Run {row.run_id} changed from version {row.seq} to {now.seq} in the meantime.")
 
 
 def unmoved_run(row: RunRow) -> Find:
@@ -298,7 +300,7 @@ def until_unmoved(work: Callable[[], T]) -> T:
 class Asking(NamedTuple):
     """Who asks for a run: a session of an agent, and its process if that is known.
 
-    ``exported``: the run that the session was told when it started. It may have taken up another one since.
+    ``exported``: the run that the session got when it started. It may have taken up another one since.
     """
 
     now: int

@@ -21,7 +21,7 @@ from leftoff.store.rows import RunRow
 STEP_KEYS = (
     "step", "title", "status", "attempt", "why", "started_at", "completed_at", "outputs", "result", "error",
 )  # fmt: skip
-_OWN = ("variable", "item", "step", "artifact", "file")  # have a place of their own in the document
+_OWN = ("variable", "item", "step", "artifact", "file")  # have their own place in the document
 _NO_ORDER = 1 << 40
 BEGINNING = 200  # entries of a list, if not all are wanted
 

@@ -113,7 +113,7 @@ def _refuse_two(project: Project, which: Which, ref: str, found: Target) -> None
     except NotFound:
         other = ""
     if other != found.row.run_id:
-        named = f"is run {other}" if other else "names nothing beside it"
+        named = f"is run {other}" if other else "names nothing"
         raise Usage(
             f"Two runs are named: {ref} is of run {found.row.run_id}, and --run {text} {named}.",
             hint="Nothing was changed. Name one of them, positionally or with --run.",
