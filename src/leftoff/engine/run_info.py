@@ -86,11 +86,12 @@ class RunInfo:
 
     @property
     def percent(self) -> int:
-        """Of the leaf steps, rounded down. A completed run without steps is complete."""
+        """Of the leaf steps, rounded down. Failures that are allowed count once the run is completed. A completed run
+        without steps is complete."""
         steps, is_completed = self.steps, self.status == "completed"
         if steps["total"] == 0:
             return 100 if is_completed else 0
-        allowed = steps["failed"] if is_completed else 0  # failures of steps with `allow_failure`
+        allowed = self.row.card.get("allowed", 0) if steps["failed"] and is_completed else 0
         return min(100, (steps["completed"] + steps["skipped"] + allowed) * 100 // steps["total"])
 
     @property

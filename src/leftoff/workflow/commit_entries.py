@@ -378,9 +378,11 @@ class RunSettles(Entry):
             record = page.step(path)
             if record["status"] != outer:
                 page.move(path, {**record, "status": outer})
-        row = page.row()
+        row, allowed = page.row(), self.driver.state.allowed()
         if row.status != status:
             status_changes(page.changes, status, page.at)
+        if allowed != row.card.get("allowed", 0):
+            page.put("run", "allowed", allowed)
         remember_git(self.git[0], row, page.changes, self.git[1])
         return self.seal
 

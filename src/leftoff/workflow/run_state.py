@@ -99,6 +99,10 @@ class RunState:
         """Return a step's status as others depend on it: a failure that is allowed counts as completed."""
         return "completed" if self.steps.get(path, {}).get("allowed") else self.status(path)
 
+    def allowed(self) -> int:
+        """Return how many steps failed, which their definitions allow."""
+        return sum(bool(record.get("allowed")) for record in self.steps.values())
+
     def named(self, name: str) -> str:
         """Return the path of a step, given its path or an id that only one step has."""
         if self.workflow.find(name) is not None or name in self.steps:
