@@ -54,8 +54,8 @@ def run_install(args: Args, ctx: Context) -> int:
             ctx.say(recipe.conditions)
             if shutil.which(recipe.command) is None:
                 ctx.say(
-                    f"`leftoff` is not on your PATH, and {agent} will not find it. Start it where it is, or put "
-                    f"{os.path.dirname(_own_command())} on your PATH."
+                    f"`leftoff` is not on your PATH, so {agent} will not find it. "
+                    f"Add {os.path.dirname(_own_command())} to your PATH."
                 )
             ctx.say(f"`leftoff install {recipe.agent} --check` tells whether its hooks fire.")
     return 0

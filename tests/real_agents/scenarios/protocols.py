@@ -8,8 +8,9 @@ import socket
 import sys
 import time
 
-from tests.real_agents.agents import Agent
+from tests.real_agents.agents import AGENTS, Agent, calls
 from tests.real_agents.bed import Bed, expect, must
+from tests.real_agents.model.answers import Answer
 from tests.real_agents.scenarios import scenario
 
 # The cases of the conformance suite that fail, and why.
@@ -51,6 +52,28 @@ import sys
 from leftoff.agents.mcp_server import Server
 Server(sys.argv[1], None).run(transport="streamable-http", port=int(sys.argv[2]))
 """
+
+
+@scenario(
+    "MCP with nobody to ask",
+    "Codex in its default mode calls every kind of tool, because of their hints",
+    once=True,
+)
+def unasked(bed: Bed, agent: Agent) -> None:
+    project = bed.project("codex")
+    codex = AGENTS["codex"]
+    bed.model.script(
+        *calls(
+            codex.mcp("list_runs"),
+            codex.mcp("start_run", workflow="release", run_id="r1", steps=["collect"]),
+            codex.mcp("report_step", step="collect", status="completed"),
+        ),
+        Answer("Done."),
+    )
+    bed.model.insists = "unsupported call: mcp__leftoff"  # Codex does not wait for servers that start
+    life = project.start(["codex", "exec", "--json", "Use leftoff"])
+    expect("its exit code", 0, life.wait())
+    expect("its step", "completed", project.show("r1")["step_records"][0]["status"])
 
 
 @scenario("MCP inspector", "the official inspector lists the tools and calls one", once=True)
