@@ -350,12 +350,14 @@ class GeminiAdapter(Adapter):
 
 class OpencodeAdapter(Adapter):
     name = "opencode"
-    options = ("model",)
+    options = ("model", "permissions")
     counted = ("turns", "budget")
+    permissions = {"default": "", "plan": "plan", "bypass": "auto"}
     talks, talks_again = ("opencode", "--prompt"), ("opencode", "-s")
 
     def words(self, prompt: str | None, asked: StepWishes, session: str | None, resume: bool) -> list[str]:
         words = ["opencode", "run", "--format", "json", *_flag("--model", asked.model)]
+        words += {"plan": ["--agent", "plan"], "auto": ["--auto"]}.get(asked.permissions, [])
         return [*words, *(["-s", session] if resume and session else []), *_word(prompt)]
 
     def read(self, line: dict[str, Any], out: Outcome) -> str | None:

@@ -158,7 +158,10 @@ def failover(bed: Bed, agent: Agent) -> str:
     for name in others:
         other = AGENTS[name]
         project = bed.project()
-        about = f"agents: [{agent.name}, {name}]\nprompt: Write NOTES.md\npermissions: acceptEdits\noutputs: [NOTES.md]"
+        may = "bypass" if "opencode" in (agent.name, name) else "acceptEdits"  # which OpenCode does not have
+        about = (
+            f"agents: [{agent.name}, {name}]\nprompt: Write NOTES.md\npermissions: {may}\noutputs: [NOTES.md]"
+        )
         flow(project, "failover", about)
         write = other.write(str(project.folder / "NOTES.md"), "# Notes\n")
         bed.model.script(*calls(write), Answer(f"Written by {name}."))
@@ -196,7 +199,7 @@ def handover(bed: Bed, agent: Agent) -> str:
         words = other.words(over["command"][-1], None, False)
         taken = project.start(words, **over["env"])
         taken.wait()
-        must(f"{name} is told", any(one.says("is handed over to you as run") for one in bed.model.main))
+        must(f"{name} is told", any(one.says("This work is handed over to you") for one in bed.model.main))
         run = project.show(run_id)
         expect(f"session, to {name}", other.session(taken), run["session_id"])
         expect(f"status, to {name}", "completed", run["status"])

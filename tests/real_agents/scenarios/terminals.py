@@ -37,7 +37,7 @@ def in_a_terminal(bed: Bed, agent: Agent) -> str:
     with Terminal(project, ["leftoff", "handover", first["run_id"], "--to", agent.name, "--go"]) as terminal:
         terminal.until(lambda: bool(bed.model.main), "a request", QUESTIONS)
         bed.model.wait_for_wait()
-        must("it is told", told(bed, "is handed over to you as run") and told(bed, "Write the guide"))
+        must("it is told", told(bed, "This work is handed over to you") and told(bed, "Write the guide"))
         run = project.show(first["run_id"])
         must("it is bound to the run", run["session_id"] != first["session_id"])
         expect(
