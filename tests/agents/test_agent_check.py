@@ -24,7 +24,7 @@ from tests.agents.stage import Stage
         ("agent: claude\nprompt: x\nbudget: 0", "6:13: `budget` cannot be 0"),
         ("agent: codex\nprompt: x\nbudget: 1", "3:5: s0: `budget` does not go with the agent codex"),
         ("agents: [claude, codex]\nprompt: x\ntools: [Read]", "`tools` does not go with the agent codex"),
-        ("agent: opencode\nprompt: x\npermissions: plan", "It has model, turns, budget."),
+        ("agent: opencode\nprompt: x\ntools: Read", "It has model, permissions, turns, budget."),
         ("agent: claude\nprompt: x\npermissions: nonsense", "3:5: s0: `permissions: nonsense` does not go"),
         ("agent: codex\nprompt: x\npermissions: dontAsk", "It can default, plan, acceptEdits, bypass."),
         ("agents: [claude, gemini]\nprompt: x\npermissions: auto", "does not go with the agent gemini"),
