@@ -30,6 +30,7 @@ def start(python: str, tool: str, folder: Path, count: int) -> subprocess.Popen[
     errors = (folder / "errors").open("ab")
     env = {"PATH": "/usr/bin:/bin", "HOME": str(folder), "PREFECT_HOME": str(folder / "prefect")}
     env |= {"PREFECT_SERVER_ANALYTICS_ENABLED": "false", "PREFECT_LOGGING_LEVEL": "ERROR"}
+    env |= {"PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "180"}
     return subprocess.Popen(command, cwd=ROOT, env=env, stdout=errors, stderr=errors)
 
 

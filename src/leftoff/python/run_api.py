@@ -47,7 +47,7 @@ from leftoff.engine.tracking import capture, look_around, track_given
 from leftoff.errors import Corrupt, NeedsPerson, NotFound, Redacted, StoreUnavailable
 from leftoff.model.changes import Version, check_address
 from leftoff.model.codec import freeze_holed
-from leftoff.model.ids import check_step, parent_of, parse_ref, quote_part, shown_step
+from leftoff.model.ids import check_step, parse_ref, quote_part, shown_step
 from leftoff.model.words import UNFINISHED, refuse_decision
 from leftoff.python.arguments import Signature, call_key, given_arguments
 from leftoff.python.calls import (
@@ -747,10 +747,7 @@ class Run(RunView):
         self.__exit__(kind, error, trace)
 
     def _print_open_steps(self) -> None:
-        steps = self.steps
-        inner = {parent_of(path) for path in steps}
-        open_steps = [path for path, step in steps.items() if step["status"] not in ("completed", "skipped")]
-        left = [path for path in open_steps if path not in inner]
+        left = self._steps.unfinished()
         if left and self.status in UNFINISHED:
             shown = ", ".join(map(shown_step, left[:5])) + (
                 f" and {len(left) - 5} more" if len(left) > 5 else ""

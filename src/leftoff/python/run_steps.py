@@ -27,7 +27,7 @@ from leftoff.engine.show import in_order
 from leftoff.errors import Invalid, LeftoffError, StepDone, Usage
 from leftoff.model.changes import NOTHING
 from leftoff.model.codec import Checked, freeze_holed, thaw
-from leftoff.model.ids import check_step, shown_step, step_readings
+from leftoff.model.ids import check_step, parent_of, shown_step, step_readings
 from leftoff.model.words import STEP_ENDED
 from leftoff.python.arguments import Given, call_facts, other_arguments
 from leftoff.python.calls import IGNORE, ONCE, RERUN, WARN, code_changed
@@ -131,6 +131,14 @@ class RunSteps:
             there = self.buffer.step_records()
             ordered = in_order({path: record for path, (record, _) in there.items()})
             return {path: freeze_holed(*there[path], f"step/{path}") for path in ordered}
+
+    def unfinished(self) -> list[str]:
+        """Return the steps that are not finished, without those that contain others."""
+        self.close_left_open()
+        with self.buffer.lock:
+            records = {path: record for path, (record, _) in self.buffer.step_records().items()}
+        inner = {parent_of(path) for path in records}
+        return [p for p in in_order(records) if p not in inner and records[p]["status"] not in STEP_ENDED]
 
     def done(self, path: str) -> bool:
         found = self._named(path)
