@@ -65,6 +65,7 @@ _STATUS = {
     "deleted": "skipped",
 }
 _MOST = 2000  # entries of a list
+_HELPERS = ("subagent", "workflow", "local_workflow")  # background tasks
 _BULLETS = ("- ", "* ", "+ ")
 
 
@@ -131,10 +132,10 @@ class HookEvent:
 
     @property
     def has_helpers(self) -> bool:
-        """Whether sub-agents are still running, whose results the agent will continue with."""
+        """Whether sub-agents or a workflow run of the agent's own are running, with whose results it will continue."""
         tasks = self.data.get("background_tasks")
         return isinstance(tasks, list) and any(
-            isinstance(task, dict) and task.get("type") == "subagent" and task.get("status") == "running"
+            isinstance(task, dict) and task.get("type") in _HELPERS and task.get("status") == "running"
             for task in tasks
         )
 

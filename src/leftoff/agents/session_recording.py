@@ -255,6 +255,19 @@ def _committed(session: AgentSession, row: RunRow, head: str | None) -> list[str
     return changed_between(session.project.folder, began, head) if began and head != began else []
 
 
+def _text(session: AgentSession, event: HookEvent) -> None:
+    """Store what an agent without a transcript says in its turn."""
+    words = session.fit(event.last_words)
+
+    def make(tx: Tx, row: RunRow, changes: ChangeSet) -> None:
+        turn = _turn(session, tx, row, changes)
+        if turn.is_running:
+            turn.say(words)
+
+    if not session.driven:
+        _commit(session, make)
+
+
 def _failed(session: AgentSession, failures: list[tuple[str, str]]) -> None:
     """Record commands that failed, each with its error."""
     fitted = [
@@ -425,6 +438,7 @@ EVENTS: dict[str, Callable[[AgentSession, HookEvent], None]] = {
     "SubagentStop": _subagent_stop,
     "PreCompact": _pre_compact,
     "PostCompact": _post_compact,
+    "AgentText": _text,
     "Stop": _stop,
     "StopFailure": _stop_failure,
     "SessionEnd": _session_end,

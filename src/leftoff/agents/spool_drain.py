@@ -284,7 +284,7 @@ class _Draining:
         peeked = [Peeked(path, record, data) for (path, record), data in files]
         session = _session(project, about, name, peeked)
         if name != self._own or self._leaves:  # else the agent still waits for its hook
-            session.until = about["at"] * 1_000_000
+            session.until = about["at"] * 1_000_000 + 999_999  # the end of that millisecond
         record_event(session, event)
 
     def _wait(self, name: str, session: str, why: LeftoffError | None) -> None:

@@ -44,6 +44,7 @@ CLOSED_BY = "closed_by"  # in a turn that did not end well: the later turn that 
 HEAD = "You continue unfinished work: leftoff run "  # the first words of a brief, also where it is a prompt
 _MOST_FILES = 200  # names that are stored of a turn; the rest are counted
 _MOST_FAILURES = 20
+_MOST_SAID, _BEFORE = 20, 500  # texts that are stored before the last one, and characters of each
 _MOST_OPEN = 50  # open turns that are looked at
 _LAST = "\U0010ffff"  # after every key
 
@@ -167,8 +168,11 @@ class AgentTurn:
         return isinstance(began, int) and any(step.seq > began for step in steps)
 
     def say(self, words: str) -> None:
-        """Store what the agent said in a turn that is not over."""
-        if self.record is not None and words:
+        """Store what the agent said in a turn that is not over, next to what it said before."""
+        if self.record is not None and words and words != self.record.get("said"):
+            if self.record.get("said"):
+                before = [*(self.record.get("said_before") or ()), self.record["said"][:_BEFORE]]
+                self.record["said_before"] = before[-_MOST_SAID:]
             self.record["said"] = words
             self._changes.put("turn", self.key, self.record)
 

@@ -63,6 +63,25 @@ def since_prompt(path: str, prompt: str) -> Since:
     return Since(said[::-1], error, failed[::-1], doing[::-1])
 
 
+def workflow_runs(path: str) -> list[str]:
+    """Return the workflow runs of a session of Claude Code that did not end: which agents of each have finished.
+
+    Claude Code writes a journal next to the transcript, and a document when the run has ended.
+    """
+    folder, out = path.removesuffix(".jsonl"), []
+    journals = os.path.join(folder, "subagents", "workflows")
+    for run in sorted(os.listdir(journals)) if os.path.isdir(journals) else ():
+        if os.path.exists(os.path.join(folder, "workflows", f"{run}.json")):
+            continue
+        lines = [_decoded(line) for line in _tail(os.path.join(journals, run, "journal.jsonl"))]
+        done = {one.get("key") for one in lines if one.get("type") == "result"}
+        begun = {one.get("key"): str(one.get("label")) for one in lines if one.get("type") == "started"}
+        names = [[label for key, label in begun.items() if (key in done) == state] for state in (True, False)]
+        finished, others = (", ".join(part) or "none" for part in names)
+        out.append(f"{run}: finished: {finished}; not finished: {others}")
+    return out
+
+
 def gemini_end(path: str) -> str:
     """Return how the transcript of Gemini CLI ends: with an answer, with an interrupt, or with neither (``OPEN``).
     Empty if there is no transcript.

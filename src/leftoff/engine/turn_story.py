@@ -282,8 +282,14 @@ class Story:
             for key, about in members.items()
             if isinstance(about, dict) and about.get("message")
         ]
+        label = "Workflow run of the agent, cut off; a new one repeats what has finished: "
+        runs = [Quote(label, str(one)) for one in self.last.get("workflows") or ()]
         doing = self.last.get("doing") if self.last.get("status") != "completed" else None
-        return [*(Quote("Was running, without a result: ", str(one)) for one in doing or ()), *answered[::-1]]
+        return [
+            *runs,
+            *(Quote("Was running, without a result: ", str(one)) for one in doing or ()),
+            *answered[::-1],
+        ]
 
 
 def _asks(turn: dict[str, Any]) -> bool:

@@ -20,7 +20,7 @@ from leftoff.engine.quoting import both_ends, source_of, telling_part
 from leftoff.engine.run_info import RunInfo
 from leftoff.engine.settings import Caller
 from leftoff.engine.show import document
-from leftoff.engine.transcript import since_prompt
+from leftoff.engine.transcript import since_prompt, workflow_runs
 from leftoff.errors import usage_errors
 from leftoff.model.changes import Version
 from leftoff.operations.run_reports import which_run
@@ -79,6 +79,9 @@ def _document(project: Project, found: Target, whole: Collection[str] | None) ->
     for turn in list(known.values())[-2:]:
         if isinstance(turn, dict) and not turn.get("said") and isinstance(turn.get("transcript"), str):
             _add_transcript(project, turn)
+        if isinstance(turn, dict) and isinstance(turn.get("transcript"), str):
+            runs = [project.redactor.mask(one) for one in workflow_runs(turn["transcript"])]
+            turn.update({"workflows": runs} if runs else {})
     return out
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from tests.real_agents.agents import Agent, calls
+from tests.real_agents.agents import Agent, Claude, calls
 from tests.real_agents.bed import Bed, Project, Unsupported, expect, must
 from tests.real_agents.model.answers import Answer, Call, Request
 from tests.real_agents.scenarios import scenario
@@ -119,3 +119,35 @@ def _no_such_event(bed: Bed, agent: Agent, project: Project) -> str:
     lines = [line for line in life.err.splitlines() if "SubagentStop" in line]
     must(f"it says that it has no such event: {life.err[-300:]}", lines)
     return f"`{lines[0].strip()}`"
+
+
+WORKFLOW = """\
+export const meta = { name: "demo", description: "two agents", phases: [{ title: "one" }] }
+phase("one")
+await agent("Say one")
+await agent("Say two")
+"""
+
+
+@scenario("its own workflow run, cut off", "the brief says which of its agents have finished")
+def workflow_run(bed: Bed, agent: Agent) -> None:
+    if agent.name != "claude":
+        raise Unsupported(f"{agent.title} has no workflow runs")
+    project = bed.project(agent.name)
+    answers = {"Say one": Answer("one"), "Say two": Answer(waits=True)}
+
+    def model(request: Request) -> Answer | None:
+        asked = [words for words in answers if any(text.endswith(words) for text in request.texts)]
+        return answers[asked[0]] if asked else None
+
+    bed.model.script(Answer(calls=(Call("Workflow", {"script": WORKFLOW}),)), Answer("It runs."))
+    bed.model.replies = model
+    words = [
+        word + " Workflow" if word == Claude.allowed else word for word in agent.words("Do it", None, False)
+    ]
+    life = project.start(words, CLAUDE_CODE_WORKFLOWS="1")
+    bed.model.wait_for_wait()
+    life.kill()
+    bed.model.script(Answer("I know."))
+    agent.tell(project, "resume")
+    must("it is told which have finished", told(bed, "finished: Say one; not finished: Say two"))
