@@ -396,6 +396,7 @@ def test_helpers_that_are_at_work_keep_a_turn_open(repository: Path) -> None:
         },
         {"type": "response_item", "payload": {"role": "assistant", "content": [{"text": "Half done."}]}},
         {"type": "gemini", "content": "Half done."},
+        {"type": "assistant", "message": {"role": "model", "parts": [{"text": "Half done."}]}},
     ],
 )
 def test_the_last_words_of_the_dead_are_in_its_transcript(

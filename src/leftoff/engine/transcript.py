@@ -141,7 +141,7 @@ def _said(outer: dict[str, Any]) -> Iterator[tuple[str, str]]:
         if isinstance(one, dict):
             who = one.get("role") or one.get("type")
             if isinstance(who, str):
-                yield who, _text(one.get("content"))
+                yield who, _text(one.get("content") or one.get("parts"))
 
 
 def _parts(outer: dict[str, Any]) -> list[dict[str, Any]]:
