@@ -523,7 +523,7 @@ PROTOCOL_HINT = "--yes continues with it as it is."
 
 
 class Terminal(Answerer):
-    """The person at the terminal, who answers what a verdict asks. With --json or without a terminal, no person is present."""
+    """The person at the terminal, who answers a verdict. Without a terminal or with --json, no person is present."""
 
     def __init__(self, ctx: Context) -> None:
         self._ctx = ctx

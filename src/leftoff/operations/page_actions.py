@@ -277,7 +277,7 @@ def _after_decision(project: Project, caller: Caller, done: DecidedStep) -> str:
     if row.card.get("program") is not None:
         return f"Start the program {row.card['program']} again: it continues the run."
     if not is_driven(project, row):
-        return "The person or agent who works on the run continues it. “Go on” has the brief."
+        return "The person or agent who works on the run continues it. “Resume” has the brief."
     try:
         request = _request(ActionOrder(project, caller, row.run_id, "resume", {}))
         found = judge(project, caller, request)

@@ -50,7 +50,7 @@ _HEADERS = {
 }
 _CONTINUE = (
     '<!doctype html><html lang="en"><meta charset="utf-8"><meta http-equiv="refresh" content="0;url={to}">'
-    '<title>leftoff</title><p><a href="{to}">Go on</a></p></html>'
+    '<title>leftoff</title><p><a href="{to}">Continue</a></p></html>'
 )
 
 
