@@ -295,8 +295,8 @@ def _maybe_shaped(t: str) -> bool:
     return "." in t and ("eyj" in t or "sg." in t or "ya29." in t or "hooks.slack" in t or ".com/api" in t)
 
 
-# A large text is searched for one character of each needle at a time, in C. What a needle that is an ordinary word
-# needs behind it is looked at, too: in JSON, where a blank may be escaped, and a user's name longer.
+# A large JSON text is searched for the needles of all shapes by one character of each. `_AFTER` says what must follow a
+# needle that is an ordinary word. In JSON a blank may be escaped, so these patterns are wider than those of the shapes.
 _ANCHORS = "_-:/AGJBCbc."
 _BLANKS = r"(?:\s|\\[ntrf]|\\u00..){1,4}"
 _AFTER = {
@@ -332,7 +332,7 @@ def _large_maybe_shaped(text: str) -> bool:
             return True
         at = text.find('"', end + len(_BYTES)) if end >= 0 else -1
         if end >= 0 and any(text.find(char, end, at) >= 0 for char in "-_."):
-            return True  # it is no base64
+            return True  # this is not base64
     return False
 
 
@@ -407,22 +407,8 @@ _WORD = rf"[\W_]{{0,4}}|{_AROUND}(?:{_LETTERS}(?:[-'./_&]{_LETTERS}){{0,7}}|{_FI
 _OF_A_TOKENIZER = "ĠĊ▁"  # what tokenizers write for the space before a token
 
 
-_ordinary: dict[str, bool] = {}  # short texts: a column of tokens has the same ones again and again
-
-
 def _is_ordinary(text: str) -> bool:
     """Return whether a text is made of words, numbers and punctuation alone."""
-    if len(text) > _WHOLE:
-        return _has_only_words(text)
-    found = _ordinary.get(text)
-    if found is None:
-        if len(_ordinary) >= 4096:
-            _ordinary.clear()
-        found = _ordinary[text] = _has_only_words(text)
-    return found
-
-
-def _has_only_words(text: str) -> bool:
     is_word = _pattern(_WORD).fullmatch
     for word in text.split():
         word = word.lstrip(_OF_A_TOKENIZER)

@@ -17,7 +17,7 @@ from contextvars import copy_context
 from functools import partial
 from threading import Event, Thread
 from types import CodeType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from leftoff.errors import LeftoffError, StepTimeout, Usage
 from leftoff.model.codec import sha256
@@ -256,18 +256,6 @@ async def make_step(
 # -- many calls
 
 
-class Work(Protocol):
-    """Calls that are made by several threads or tasks. ``stopped``: nothing new is begun."""
-
-    name: str
-    stopped: bool
-
-    @property
-    def results(self) -> list[Any]: ...
-
-    def make(self, index: int) -> Any: ...
-
-
 def start_thread(work: Callable[[], None], name: str) -> Thread:
     """Start a thread that sees the context variables of its maker."""
     thread = Thread(target=copy_context().run, args=(work,), name=name, daemon=True)
@@ -275,8 +263,8 @@ def start_thread(work: Callable[[], None], name: str) -> Thread:
     return thread
 
 
-def in_threads(work: Work, todo: list[int], size: int) -> None:
-    """Make calls in ``size`` threads.
+def in_threads(work: Any, todo: list[int], size: int) -> None:
+    """Make calls in ``size`` threads: the ``results`` of ``work.make(index)``, until the work is ``stopped``.
 
     After an error nothing new is begun. What runs continues to its end, then the error of the first call is raised.
     """
@@ -303,7 +291,7 @@ def in_threads(work: Work, todo: list[int], size: int) -> None:
         raise errors[min(errors)]
 
 
-async def in_tasks(work: Work, todo: list[int], size: int) -> None:
+async def in_tasks(work: Any, todo: list[int], size: int) -> None:
     """Do with tasks what `in_threads` does with threads."""
     import asyncio
 

@@ -84,22 +84,15 @@ _NOTHING_SENT = ChangeSet()
 
 
 class LargeRecord(Record):
-    """The record of a step with a large result, which is decoded each time it is read: into the reader's own copy.
+    """The record of a step with a large result, which is decoded each time it is read: into the reader's own copy."""
 
-    The bytes are kept until the first time, and then read from the store.
-    """
-
-    def __init__(self, record: Record, stored: bytes, read: Callable[[], Any]) -> None:
+    def __init__(self, record: Record, stored: bytes) -> None:
         super().__init__({**record, "result": None})
         self.first: bytes | None = None  # what the first reader gets, if it cannot be changed
-        self._stored: bytes | None = stored
-        self._read = read
+        self._stored = stored
 
     def __getitem__(self, key: str) -> Any:
-        if key != "result":
-            return super().__getitem__(key)
-        stored, self._stored = self._stored, None
-        return payload(stored, "result")["result"] if stored is not None else self._read()["result"]
+        return payload(self._stored, key)[key] if key == "result" else super().__getitem__(key)
 
     def items(self) -> Any:
         return [(key, self[key]) for key in dict.keys(self)]
@@ -407,15 +400,6 @@ class RunBuffer:
             steps[path] = (record, marks(record))
         return steps
 
-    def _read_step(self, path: str) -> Record:
-        """Read the record of a step as this process has committed it."""
-        waits = self.not_durable().get(("step", path))
-        if waits is not None:
-            found: Record = payload(waits.stored, path)
-            return found
-        value = self.at_head(lambda view, seq: self._reader(view, seq).value("step", path))
-        return dict(value.plain)
-
     def forget_steps(self) -> None:
         """Read the steps again when they are next needed: other processes have committed."""
         self._steps = None
@@ -481,7 +465,7 @@ class RunBuffer:
         """
         large = None
         if len(change.stored) > LARGE and change.secret is NOTHING and "result" in record:
-            large = LargeRecord(record, change.stored, partial(self._read_step, path))
+            large = LargeRecord(record, change.stored)
             self.step_records()[path] = (large, [])
         elif isinstance(record.get("result"), (dict, list, str)):
             record["result"] = change.entry("result")
