@@ -635,3 +635,51 @@ def test_a_run_that_a_session_takes_by_a_command_is_where_it_goes_on(
     other.fire("SessionEnd", reason="exit")
     assert [(run["run_id"], "completed")] == [(one["run_id"], one["status"]) for one in runs(repository)]
     assert ["interrupted", "completed"] == [turn["status"] for turn in turns(repository)]
+
+
+def test_the_task_stays_the_task_over_hand_overs(repository: Path) -> None:
+    """The prompt of a hand-over is leftoff's own: it is not stored, and no brief is in the next one. Each brief names the
+    agents that worked on the run before, and the failure that the first one saw."""
+    first = Session(repository, "one", "claude")
+    first.fire("UserPromptSubmit", prompt="Write a and b, no other file")
+    bash = {"tool_name": "Bash", "tool_input": {"command": "make test"}}
+    first.fire(
+        "PostToolUseFailure", **bash, error="Exit code 2\nAssertionError: 15 != 10", is_interrupt=False
+    )
+    first.writes("a", "a\n")
+    first.fire("StopFailure", error="rate_limit", last_assistant_message="API Error: 429")
+    first.fire("SessionEnd", reason="other")
+    (run,) = runs(repository)
+    for name, agent in (("two", "codex"), ("three", "gemini")):
+        told = succeed("handover", str(run["run_id"]), "--to", agent, "--json", cwd=repository).json[
+            "command"
+        ][-1]
+        assert "Task: “Write a and b, no other file”" in told and 1 == told.count("You continue")
+        assert "make test” → “AssertionError: 15 != 10" in told
+        session = Session(repository, name, agent)
+        session.env = {"LEFTOFF_RUN": str(run["run_id"])}
+        session.fire(AGENTS[agent][0], prompt=told)
+        session.fire("SessionEnd", reason="other")
+    assert ["Write a and b, no other file", "", ""] == [turn["prompt"] for turn in turns(repository)]
+    brief = succeed("brief", "latest", cwd=repository).out
+    assert "Gemini CLI was interrupted in mid-task" in brief
+    before = next(line for line in brief.splitlines() if line.startswith("Worked on before: "))
+    assert "Claude Code, until " in before and "; Codex, until " in before and "“API Error: 429”" in before
+
+
+def test_long_texts_keep_what_matters(repository: Path, living: Living) -> None:
+    """The line that names the fault, wherever it is; both ends of the prompt and of the last words; what a sub-agent
+    found."""
+    noise = "line of noise\n" * 400
+    living.fire("UserPromptSubmit", prompt=f"Begin with the guide. {noise} End with the index.")
+    bash = {"tool_name": "Bash", "tool_input": {"command": "make test"}}
+    error = f"Exit code 1\n{noise}E  assert 15 == 10\n{noise}"
+    living.fire("PostToolUseFailure", **bash, error=error, is_interrupt=False)
+    living.fire(
+        "SubagentStop", agent_id="a1", agent_type="Explore", last_assistant_message="It is in lib/x.py."
+    )
+    living.kill()
+    brief = succeed("brief", "latest", cwd=repository).out
+    assert "Begin with the guide." in brief and "End with the index." in brief
+    assert "→ “E assert 15 == 10”" in brief and "Sub-agent Explore answered: “It is in lib/x.py.”" in brief
+    assert len(brief) <= 1600
