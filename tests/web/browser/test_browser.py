@@ -144,7 +144,7 @@ def test_nothing_moves_for_those_who_do_not_want_it(site: Site, visit: Callable[
 def test_home(site: Site, visit: Callable[..., Visit], night: Night) -> None:
     """What needs a person first, with what there is to decide; title and icon say how many."""
     page = visit(site).go("/")
-    expect(page.locator(".card.need-dead")).to_contain_text("The process that drove it is gone")
+    expect(page.locator(".card.need-dead")).to_contain_text("Its driver died")
     expect(page.locator("#works")).to_contain_text(re.compile(r"about 1\d min"))
     expect(page.locator("#works")).to_contain_text("Reading the lexer first.")
     number = page.locator("#about").get_attribute("data-need")
@@ -364,7 +364,7 @@ def test_live_while_a_workflow_runs_and_is_killed(
         driver.wait()
         site.start()
         first.is_live()
-        expect(first.page.locator(".need-dead")).to_contain_text("The process that drove it is gone")
+        expect(first.page.locator(".need-dead")).to_contain_text("Its driver died")
         first.complaints.clear()  # that the server was away is no mistake of the page
         second.complaints.clear()
     finally:
