@@ -638,7 +638,7 @@ def test_a_run_that_a_session_takes_by_a_command_is_where_it_goes_on(
 
 
 def test_the_task_stays_the_task_over_hand_overs(repository: Path) -> None:
-    """The prompt of a hand-over is leftoff's own: it is not stored, and no brief is in the next one. Each brief names the
+    """The prompt of a hand-over is leftoff's own: it is not stored, and no brief is in the next one. Each brief has the
     agents that worked on the run before, and the failure that the first one saw."""
     first = Session(repository, "one", "claude")
     first.fire("UserPromptSubmit", prompt="Write a and b, no other file")
