@@ -71,7 +71,7 @@ def test_run_resume_goes_on_and_run_asks(flow: Flow) -> None:
     flow.drive("run", "flow.yaml").end(1)
     asked = flow.call("run", "flow.yaml")
     assert 7 == asked.code
-    assert "run FILE --resume" in asked.err and "run FILE --fresh" in asked.err
+    assert "run flow.yaml --resume" in asked.err and "run flow.yaml --fresh" in asked.err
     flow.call("run", "flow.yaml", "--yes")
     assert [1, 2] == [len(flow.starts(name)) for name in "ac"]
     flow.file("good")
