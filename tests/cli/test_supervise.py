@@ -160,7 +160,7 @@ def test_a_url(tmp_path: Path) -> None:
         assert [("blocked", "w")] == [(told["event"], told["run"]["run_id"]) for told in got]
     succeed("finish", cwd=tmp_path)
     done = succeed("supervise", "--once", cwd=tmp_path)
-    assert "could not be told" in done.err and "w is completed." in done.out
+    assert "could not be notified" in done.err and "w is completed." in done.out
 
 
 @pytest.mark.parametrize(
