@@ -125,7 +125,10 @@ class Bed:
 
     def _provider(self) -> dict[str, Any]:
         options = {"baseURL": f"{self.model.url}/opencode/v1", "apiKey": KEY}
-        models: dict[str, Any] = {"claude-sonnet-4-5": {}, "claude-haiku-4-5": {}}
+        models: dict[str, Any] = {
+            name: {"limit": {"context": 200_000, "output": 8_000}}
+            for name in ("claude-sonnet-4-5", "claude-haiku-4-5")
+        }
         return {"scripted": {"npm": "@ai-sdk/anthropic", "options": options, "models": models}}
 
     def _environment(self, programs: Path) -> dict[str, str]:

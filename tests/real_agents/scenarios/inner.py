@@ -11,6 +11,12 @@ from tests.real_agents.scenarios import scenario
 from tests.real_agents.scenarios.deaths import BRIEF, finishes, killed, told
 from tests.real_agents.terminal import Terminal
 
+HEADLESS = {"claude": "/compact", "qwen": "/compress"}  # the prompts that compact without a terminal
+HELPERS = {
+    "claude": ("Agent", "Explore"),
+    "opencode": ("task", "general"),
+    "qwen": ("agent", "general-purpose"),
+}  # the tool that asks a helper, and a kind of helper
 SUMMARY = Answer("<summary>What matters: the guide is half done.</summary>")
 
 
@@ -21,13 +27,13 @@ def _notes(project: Project, run_id: str) -> list[str]:
 
 @scenario("compaction", "a checkpoint before it, and the session continues in its run")
 def compaction(bed: Bed, agent: Agent) -> str | None:
-    if agent.name == "codex":
+    if agent.name in ("codex", "opencode"):
         return _compacts_by_itself(bed, agent)
     project, session = killed(bed, agent)
     run_id = project.show()["run_id"]
     bed.model.script(SUMMARY)
-    if agent.name == "claude":
-        agent.tell(project, "/compact", resume=session)
+    if agent.name in HEADLESS:
+        agent.tell(project, HEADLESS[agent.name], resume=session)
     else:
         _compacts_in_a_terminal(project, run_id, session)
     must(
@@ -39,7 +45,7 @@ def compaction(bed: Bed, agent: Agent) -> str | None:
     must("it is told its brief", told(bed, f"{BRIEF} {run_id}"))
     expect("status", "completed", project.show(run_id)["status"])
     project.sound()
-    return None if agent.name == "claude" else "in a terminal: without one it has no `/compress`"
+    return None if agent.name in HEADLESS else "in a terminal: without one it has no `/compress`"
 
 
 def _compacts_in_a_terminal(project: Project, run_id: str, session: str) -> None:
@@ -51,12 +57,14 @@ def _compacts_in_a_terminal(project: Project, run_id: str, session: str) -> None
 
 
 def _compacts_by_itself(bed: Bed, agent: Agent) -> str:
-    """Codex does it in the middle of a turn, when there is too much."""
+    """Codex and OpenCode do it in the middle of a turn, when there is too much."""
     project = bed.project(agent.name)
     write = agent.write(str(project.folder / "guide.md"), "# Guide\n")
-    bed.model.script(*calls(write, agent.shell("true")), Answer("The guide is written."))
+    large = Answer(calls=(write,), tokens=(199_000, 200))  # OpenCode compares it with the model's limit
+    bed.model.script(large, *calls(agent.shell("true")), Answer("The guide is written."))
     words = agent.words("Write the guide", None, False)
-    words[-1:-1] = ["-c", "model_auto_compact_token_limit=500"]
+    if agent.name == "codex":
+        words[-1:-1] = ["-c", "model_auto_compact_token_limit=500"]
     expect("its exit code", 0, project.start(words).wait())
     run = project.show()
     must(
@@ -74,8 +82,9 @@ def subagent(bed: Bed, agent: Agent) -> None:
     project = bed.project(agent.name)
     if agent.name == "gemini":
         raise Unsupported(_no_such_event(bed, agent, project))
-    if agent.name == "claude":
-        helper = Call("Agent", {"description": "look", "prompt": "Look around", "subagent_type": "Explore"})
+    if agent.name in HELPERS:
+        tool, kind = HELPERS[agent.name]
+        helper = Call(tool, {"description": "look", "prompt": "Look around", "subagent_type": kind})
         bed.model.script(*calls(helper), Answer("Fine."))
         bed.model.replies = lambda request: (
             Answer("I looked around.")

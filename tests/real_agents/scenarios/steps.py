@@ -89,7 +89,7 @@ def cost(bed: Bed, agent: Agent) -> str:
     found = step(project)["result"]
     expect("turns", bed.model.served.turns, found["turns"])
     if agent.name != "claude":
-        expect("cost", None, found.get("cost_usd"))
+        must(f"no cost: {found.get('cost_usd')}", not found.get("cost_usd"))
         return f"{found['turns']} turns; it tells no cost"
     expect("cost", round(bed.model.served.cost(_price), 6), round(found["cost_usd"], 6))
     return f"{found['turns']} turns, {found['cost_usd']:.4f} dollars"
@@ -123,7 +123,7 @@ def budget(bed: Bed, agent: Agent) -> None:
 
 def _no_such_option(project: Project, agent: Agent) -> str:
     """What an agent says that is given a limit of cost."""
-    words = {"codex": ["codex", "exec"], "gemini": ["gemini", "-p"]}[agent.name]
+    words = {"codex": ["codex", "exec"], "gemini": ["gemini", "-p"], "qwen": ["qwen", "-p"]}[agent.name]
     life = project.start([*words, "hello", "--max-budget-usd", "1"])
     must("it refuses the option", life.wait())
     lines = [line for line in (life.err + life.out).splitlines() if "argument" in line]
