@@ -165,7 +165,7 @@ def test_a_run_that_ended_is_not_given_up(project: Path) -> None:
     with here(project) as here_:
         row = target(here_, NOBODY, "r").row
     succeed("finish", "--run", "r", cwd=project)
-    with here(project) as here_, pytest.raises(Conflict, match="went on"):
+    with here(project) as here_, pytest.raises(Conflict, match="changed from version"):
         give_up(here_, row)
     assert "completed" == succeed("show", "r", "--json", cwd=project).json["status"]
 

@@ -109,7 +109,7 @@ def test_a_driver_in_between(paused: Path, seam: Seam) -> None:
 def test_one_that_never_stands_still(paused: Path, seam: Seam) -> None:
     """Somebody works on it all the time: that is told."""
     seam.after(ANSWERED, lambda: note(paused, "r"), 1000)
-    with pytest.raises(Conflict, match="went on"):
+    with pytest.raises(Conflict, match="changed from version"):
         resumed(paused)
     assert "paused" == status(paused)
 
