@@ -44,8 +44,8 @@ JSON, LIST, DICT, REDACTED, BLOB = b"J", b"L", b"D", b"R", b"B"
 _MARKED = b'{"redacted":true}'  # how a mark, and data that looks like one, is encoded
 
 
-class Base64(str):
-    """Base64 of bytes: text in which nothing needs to be escaped."""
+class BinaryKind(str):
+    """The name of a kind of value that is base64: text in which nothing needs to be escaped."""
 
     __slots__ = ()
 
@@ -60,7 +60,7 @@ class Checked(dict):  # type: ignore[type-arg]
         self.names = names
 
 
-_PLAIN = frozenset((str, int, float, bool, type(None), Base64))
+_PLAIN = frozenset((str, int, float, bool, type(None), BinaryKind))
 
 
 # -- frozen values
@@ -409,9 +409,8 @@ def text(
 
 def _as_is(value: Any) -> Iterable[str]:
     """Return JSON in pieces; dicts keep the order of their keys."""
-    if type(value) is dict and type(value.get("value")) is Base64 and len(value) == 2:  # bytes
-        kind = next(key for key in value if key != "value")
-        return "{", _quote(kind), ":", _quote(value[kind]), ',"value":"', value["value"], '"}'
+    if type(value) is dict and type(value.get("$type")) is BinaryKind:
+        return '{"$type":', _quote(value["$type"]), ',"value":"', value["value"], '"}'
     return _iterencode_as_is(value, 0)
 
 

@@ -26,7 +26,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from leftoff.errors import Invalid, Unsupported, Usage
-from leftoff.model.codec import Base64
+from leftoff.model.codec import BinaryKind
 
 if TYPE_CHECKING:
     import datetime
@@ -202,15 +202,15 @@ class Members(NamedTuple):
 
 
 def _base64(value: bytes) -> str:
-    return Base64(b2a_base64(value, newline=False), "ascii")
+    return b2a_base64(value, newline=False).decode()
 
 
 OWN_TYPES = {
     tuple: Kind("tuple", list, tuple),
     set: Kind("set", Members, set),
     frozenset: Kind("frozenset", Members, frozenset),
-    bytes: Kind("bytes", _base64, a2b_base64),
-    bytearray: Kind("bytearray", _base64, lambda stored: bytearray(a2b_base64(stored))),
+    bytes: Kind(BinaryKind("bytes"), _base64, a2b_base64),
+    bytearray: Kind(BinaryKind("bytearray"), _base64, lambda stored: bytearray(a2b_base64(stored))),
     complex: Kind("complex", str, complex),
     range: Kind("range", lambda value: [value.start, value.stop, value.step], lambda stored: range(*stored)),
     collections.Counter: Kind("counter", Pairs, lambda pairs: collections.Counter(dict(map(tuple, pairs)))),

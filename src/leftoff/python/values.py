@@ -15,7 +15,6 @@ from leftoff.model.changes import TYPE, Encoded, is_typed
 from leftoff.model.codec import (
     MARK,
     MAX_DEPTH,
-    Base64,
     FrozenDict,
     FrozenList,
     HoledDict,
@@ -36,7 +35,7 @@ from leftoff.python.value_kinds import (
     kind_to_write,
 )
 
-_PLAIN = frozenset((str, int, float, bool, type(None), Base64))
+_PLAIN = frozenset((str, int, float, bool, type(None)))
 EXACT = _PLAIN - {float}
 _INFINITE = (float("inf"), float("-inf"))
 _DICTS = frozenset((dict, FrozenDict))
