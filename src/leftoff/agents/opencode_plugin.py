@@ -69,7 +69,7 @@ export const Leftoff = async ({ client, directory }) => {
     },
     "experimental.text.complete": async ({ sessionID }, { text }) => {
       said.set(sessionID, text)
-      if (text && parents.get(sessionID) === null) await hook(sessionID, "AgentText", { last_assistant_message: text })
+      if (text && !parents.get(sessionID)) await hook(sessionID, "AgentText", { last_assistant_message: text })
     },
     "tool.execute.before": async (input, { args }) => {
       if (!["bash", "todowrite"].includes(input.tool)) await tool("PreToolUse", input, args)
