@@ -25,7 +25,8 @@ HEAD = """\
 play each scenario against a scripted model on the loopback. leftoff's own command then reads what they left. The page
 shows how the programs and leftoff work together, not what a model would choose to do.
 
-Last run: {day}, leftoff {version}. `--merge` replaces single rows, so rows may come from several runs of these versions.
+Last run: {day}, leftoff {version}.
+`--merge` replaces single rows, so they may come from several runs of these versions.
 
 | Scenario | {titles} |
 | --- | {dashes} |
