@@ -45,8 +45,8 @@ def test_a_run_that_is_not_named(verb: str, project: Path) -> None:
     succeed("start", "w", "--run-id", "w", cwd=project)
     if verb == "archive":
         done = call(verb, cwd=project)
-        assert 2 == done.code and "Name the run: no run on branch main is over." in done.err
+        assert 2 == done.code and "No run on branch main has ended." in done.err
         succeed("finish", "w", cwd=project)
     done = call(verb, cwd=project)
-    says = {"archive": "is over", "rm": "could be removed"}[verb]
-    assert 2 == done.code and f"Name the run: 1 run on branch main {says}." in done.err
+    says = {"archive": "has ended", "rm": "could be removed"}[verb]
+    assert 2 == done.code and f"1 run on branch main {says}." in done.err
