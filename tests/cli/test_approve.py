@@ -295,7 +295,7 @@ def test_show_says_what_is_waited_for(tmp_path: Path) -> None:
 def test_status_says_that_it_waits(tmp_path: Path) -> None:
     """A run in which nothing runs and something waits is waiting, not working."""
     run = story(tmp_path)
-    assert f"{run}, paused, 25%, waiting at sign-off" in succeed("status", cwd=tmp_path).out
+    assert f"{run}, waiting, 25%, at sign-off" in succeed("status", cwd=tmp_path).out
     terminal = on_terminal("status", cwd=tmp_path, columns=160)
     assert "◔ sign-off" in terminal.shown
 
