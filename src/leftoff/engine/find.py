@@ -524,7 +524,9 @@ def _none_here(
     if others and not free:
         return NotFound("Every unfinished run belongs to another session that is working on it.", hint=_START)
     if not free:
-        return NotFound(f"There is no {what} on branch {branch}.", hint=_START)
+        ended = view.list_runs({}, 1) if among == UNFINISHED else ()
+        hint = f"The latest run, {ended[0].run_id}, has ended: name it. {_START}" if ended else _START
+        return NotFound(f"There is no {what} on branch {branch}.", hint=hint)
     on = ", ".join(dict.fromkeys(row.branch for row in free))
     error = NotFound(
         f"There is no {what} on branch {branch}; there is on {on}.",
