@@ -31,7 +31,7 @@ def block(page: str, language: str) -> str:
 
 def test_the_unit_of_systemd(tmp_path: Path) -> None:
     """It is a unit that systemd accepts, which starts the verb in the project, and ends only that."""
-    text = block("cli/supervise.md", "ini")
+    text = block("how-to/supervise.md", "ini")
     unit = ConfigParser(interpolation=None)
     unit.optionxform = str  # type: ignore[assignment, method-assign]
     unit.read_string(text)
@@ -55,7 +55,7 @@ def commands_of(job: dict[str, Any]) -> list[tuple[dict[str, Any], list[str]]]:
 
 def test_the_workflow_of_github(project: Path) -> None:
     """Each line that it runs is run here, in two jobs: the second takes everything from the first."""
-    workflow = yaml.safe_load(block("ci.md", "yaml"))
+    workflow = yaml.safe_load(block("how-to/ci.md", "yaml"))
     (job,) = workflow["jobs"].values()
     cache = next(step for step in job["steps"] if str(step.get("uses")).startswith("actions/cache@"))
     assert ".leftoff" == cache["with"]["path"]
@@ -69,12 +69,12 @@ def test_the_workflow_of_github(project: Path) -> None:
             if step.get("if") != "failure()":
                 said.append(succeed(*words, cwd=project, **step.get("env", {})).out)
         (project / "site.txt").unlink()  # the next job has a fresh checkout, and the store from the cache
-    assert (0, 2) == (said[1].count(": done: as in "), said[3].count(": done: as in ")), said[3]
+    assert (0, 2) == (said[1].count(": done: reused from "), said[3].count(": done: reused from ")), said[3]
 
 
 def test_the_workflow_of_github_shows_what_failed(project: Path) -> None:
     """After a failure, its last line prints what the failed step printed."""
-    workflow = yaml.safe_load(block("ci.md", "yaml"))
+    workflow = yaml.safe_load(block("how-to/ci.md", "yaml"))
     (job,) = workflow["jobs"].values()
     (project / "flow.yaml").write_text("name: pages\nsteps:\n  - {id: build, run: 'echo no paper; exit 3'}\n")
     codes = []
