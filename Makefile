@@ -17,7 +17,7 @@ VENV_BENCH := .venv-bench/made-by-$(ASKED)
 VENV_COMPARE := .venv-compare/made-by-$(ASKED)
 VENV_MAKERS := .venv-makers/made-by-$(ASKED)
 VENV_DOCS := .venv-docs/made-by-$(ASKED)
-NEEDED := $(if $(filter Linux,$(shell uname -s)),tools/ensure-packages git perl strace zsh fish chromium && tools/ensure-server) # by the tests
+NEEDED := $(if $(filter Linux,$(shell uname -s)),tools/ensure-packages git perl strace zsh fish chromium node=nodejs && tools/ensure-server) # by the tests
 
 # Whoever has switched it off would compile every test, and every module that changed, at each start.
 export PYTHONDONTWRITEBYTECODE :=

@@ -190,6 +190,17 @@ def test_an_agent_of_ones_own_hands_over(stage: Stage) -> None:
     assert "codex" == start["agent"] and "rate limit exceeded" in str(start["prompt"])
 
 
+def test_a_secret_in_its_last_words_is_not_stored_in_part(stage: Stage) -> None:
+    """They are shortened in their middle, where the secret is."""
+    secret = "ghp_" + "aB3dE5gH7jK9mN1pQ3rS5tU7vW9xY1zA3bC5"
+    says = f"{'word ' * 54}{secret} {'word ' * 54} rate limit exceeded, try again in 5s"
+    mine = json.dumps(["sh", "-c", f"echo '{says}'; exit 1"])
+    (stage.folder / "leftoff.toml").write_text(f"[agents.mine]\ncommand = {mine}\n")
+    (start,) = do(stage, "agents: [mine, codex]\nprompt: x")
+    told = str(start["prompt"]) + json.dumps(stage.shown())
+    assert "word word" in told and not any(secret[at : at + 8] in told for at in range(len(secret) - 7))
+
+
 def test_waiting_has_an_end(stage: Stage) -> None:
     """A service that never says how long is asked so often, and then the step fails with what it says."""
     mine = ["sh", "-c", "echo x >> tries; echo 'Too many requests' >&2; exit 1"]

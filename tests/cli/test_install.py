@@ -205,6 +205,31 @@ def test_what_is_installed_works(agent: str, project: Path) -> None:
         assert (0, "", "") == run_hook(groups[0]["hooks"][0], event, project, path)
 
 
+@pytest.mark.parametrize("does", ["echo no JSON", "exec cat never"])
+def test_opencode_works_whatever_its_hook_does(does: str, project: Path) -> None:
+    """Its plugin runs inside of OpenCode: an answer that it cannot read, or none, must not stop the user's prompt."""
+    succeed("install", "opencode", cwd=project)
+    fake, script = project / "bin" / "leftoff", project / "play.mjs"
+    fake.parent.mkdir()
+    fake.write_text(f"#!/bin/sh\n{does}\n")
+    fake.chmod(0o755)
+    os.mkfifo(project / "never")
+    plugin = (project / ".opencode/plugins/leftoff.js").read_text().replace("10_000", "200")
+    (project / "plugin.mjs").write_text(plugin)
+    script.write_text(
+        'import { Leftoff } from "./plugin.mjs"\n'
+        "const client = { session: { get: async () => ({ data: {} }) } }\n"
+        "const hooks = await Leftoff({ client, directory: process.cwd() })\n"
+        'const parts = [{ type: "text", text: "hello" }]\n'
+        'await hooks["chat.message"]({ sessionID: "s" }, { parts })\n'
+        'console.log("asked")\nprocess.exit(0)\n'
+    )
+    env = {**os.environ, "PATH": f"{fake.parent}{os.pathsep}{os.environ['PATH']}"}
+    done = subprocess.run(["node", str(script)], cwd=project, env=env, capture_output=True, text=True)
+    os.close(os.open(project / "never", os.O_RDWR | os.O_NONBLOCK))  # ends the hook
+    assert (0, "asked\n") == (done.returncode, done.stdout), done.stderr
+
+
 def test_the_server_is_registered(project: Path) -> None:
     """For each agent where it looks for MCP servers."""
     for agent in AGENTS:

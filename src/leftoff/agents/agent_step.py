@@ -255,7 +255,7 @@ class Act:
         why = " ".join((out.said or out.subtype or "a rate limit").split())[:200]
         if after:
             complain(f"{agent}: {why}; {after[0]} takes over")
-            said = ends(" ".join(out.shown), 600)
+            said = ends(self.step.project.redactor.mask(" ".join(out.shown)), 600)
             self.before.append({"agent": agent, "why": why, "at": iso(self.step.project.now), "said": said})
             last = f"Its last words: {quoted(said, 610)}. " if said else ""
             told = TAKE_OVER.format(agent=agent, why=quoted(why, WHY), said=last, brief=self.step.brief())

@@ -26,10 +26,13 @@ export const Leftoff = async ({ client, directory }) => {
       child.stdin.on("error", () => {})
       child.stdout.on("data", (data) => (answer += data))
       child.on("close", () => {
-        const text = answer && JSON.parse(answer).hookSpecificOutput.additionalContext
-        if (text) told.set(session, text)
+        try {
+          const text = JSON.parse(answer).hookSpecificOutput.additionalContext
+          if (text) told.set(session, text)
+        } catch {} // it says nothing
         done(undefined)
       })
+      setTimeout(done, 10_000).unref()
       child.stdin.end(JSON.stringify({ hook_event_name: name, session_id: session, cwd: directory, ...about }))
     })
 
