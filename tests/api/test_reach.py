@@ -371,3 +371,30 @@ with leftoff.run("w", run_id="r") as run:
         assert {"work/0": "completed"} == {path: s for path, s in statuses.items() if s != "pending"}, out
         assert "paused" == view.status
     assert ["[0, 1, 2, 3]"] == said(text, tmp_path)
+
+
+def test_ctrl_c_ends_the_retries_of_items(tmp_path: Path) -> None:
+    """A thread that was left behind between two attempts makes no other one."""
+    text = """
+import signal, time, leftoff
+signal.signal(signal.SIGINT, signal.default_int_handler)
+calls = []
+def work(n):
+    calls.append(n)
+    if len(calls) == 2:
+        print("under way", flush=True)
+    raise ConnectionError(n)
+with leftoff.run("w") as run:
+    try:
+        run.map(work, [1, 2], max_parallel=2, retries={"max": 99, "backoff": 1, "factor": 1, "jitter": False})
+    except KeyboardInterrupt:
+        before = len(calls)
+        time.sleep(1.5)
+        print(len(calls) - before, {step["status"] for step in run.steps.values()})
+"""
+    child = start_program(text, tmp_path)
+    wait_for(child, "under way")
+    time.sleep(0.1)
+    child.send_signal(signal.SIGINT)
+    out, err = child.communicate(timeout=300)
+    assert ["0 {'pending'}"] == out.splitlines(), err

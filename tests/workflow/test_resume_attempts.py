@@ -304,6 +304,17 @@ def test_one_that_was_killed_under_its_driver_is_asked_about(flow: Flow) -> None
     assert 2 == len(flow.starts("a"))
 
 
+def test_that_its_failure_is_allowed_answers_no_question(flow: Flow) -> None:
+    """An unknown end is not a failure that the definition allows: what needs the step does not start."""
+    driver = begun(flow, ONCE.replace("idempotent: false", "idempotent: false\n    allow_failure: true"))
+    for pid in flow.processes():
+        kill(pid)
+    driver.end(1)
+    assert "allowed" not in flow.steps()["a"]
+    assert 7 == flow.call("resume", "r", "--yes").code
+    assert 1 == len(flow.starts("a"))
+
+
 def test_one_that_we_killed_is_asked_about(flow: Flow) -> None:
     """A second Ctrl-C leaves no exit code either."""
     driver = begun(flow, ONCE.replace("echo before", "trap '' TERM; echo before"))

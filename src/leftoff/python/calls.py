@@ -249,8 +249,10 @@ async def make_step(
         except Exception:
             if step.pause is None:
                 raise
+            await pause(step.pause, is_async=is_async)
+            if step.dropped:
+                raise
         failed += 1
-        await pause(step.pause, is_async=is_async)
 
 
 # -- many calls

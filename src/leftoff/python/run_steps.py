@@ -189,9 +189,10 @@ class RunSteps:
         found = self._named(path)
         if found is None or "result" not in found[0]:
             return None
-        if isinstance(found[0], LargeRecord) and found[0].first is not None:
+        if isinstance(found[0], LargeRecord):
             first, found[0].first = found[0].first, None
-            return first
+            if first is not None:
+                return first
         kept = found[0]["result"]
         if type(kept) in _PLAIN and not found[1]:
             return kept

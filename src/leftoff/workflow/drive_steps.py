@@ -560,9 +560,11 @@ def failed(
         scheduler.later(unit, live.leaf, time.monotonic() + delay)
         driver.add(StepRunsAgain(unit, live.token, {"error": error}, code, tell=tell, tidy=tidy))
         return
-    facts |= {"allowed": True} if step.allow_failure else {}
-    driver.add(StepFails(unit, live.token, error, code, step.allow_failure, tell=tell, tidy=tidy))
-    driver.follow(live.leaf, scheduler.ended(unit, live.leaf, "failed"))
+    # If its end is unknown and it must not run twice, a person is asked.
+    allowed = step.allow_failure and (step.idempotent or error.get("type") not in ("killed", "damaged"))
+    facts |= {"allowed": True} if allowed else {}
+    driver.add(StepFails(unit, live.token, error, code, allowed, tell=tell, tidy=tidy))
+    driver.follow(live.leaf, scheduler.ended(unit, live.leaf, "completed" if allowed else "failed"))
 
 
 def _is_damaged(driver: Driver, live: LiveAttempt) -> bool:

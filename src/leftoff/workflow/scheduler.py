@@ -187,8 +187,6 @@ class Scheduler:
         """Take in the end of a unit. Return what else ended thereby: a `foreach`, then phases, from the inside out."""
         self._free(unit)
         policy = self.steps[leaf].on_failure
-        if status == "failed" and self.steps[leaf].allow_failure:
-            status = "completed"
         if status == "failed" and policy == "stop":
             self.halted = self.halted or unit
         if unit != leaf:
