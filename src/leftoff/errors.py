@@ -303,3 +303,8 @@ def usage_errors(call: Callable[[], T]) -> T:
         return call()
     except Invalid as error:
         raise Usage(error.message, hint=error.hint) from None
+
+
+def extra_hint(extra: str) -> str:
+    """Return how to install an optional extra."""
+    return f"Install leftoff with the extra `{extra}`: pip install 'leftoff[{extra}]', or '.[{extra}]' in a clone."

@@ -60,7 +60,7 @@ USAGE: dict[str, Wrong] = {
         "resume", "--answer", "nothing=stop", code=2, told="no finding 'nothing'"
     ),
     "a page at no port": wrong("serve", "--port", "many", code=2, told="number from 0 to 65535"),
-    "a page for others without a name": wrong("serve", "--host", "0.0.0.0", code=2, told="no name is given"),
+    "a page for others without a name": wrong("serve", "--host", "0.0.0.0", code=2, told="--allow-host NAME"),
     "a page of no folder": wrong("serve", "nothing-there", code=2, told="no folder"),
     "a page below no path": wrong("serve", "--base-path", "x y", code=2, told="--base-path"),
     "protocols with a word": wrong("protocols", "extra", code=2, told="does not take 'extra'"),

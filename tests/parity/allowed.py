@@ -50,6 +50,8 @@ OF_A_FACE: dict[str, Reasons] = {
         "run/inputs": ITS_CALL,
         "context/returned": ITS_CALL,
         "step/*.digest": ITS_CALL,
+        "step/*.code": ITS_CALL,
+        "checkpoint *.code": ITS_CALL,
         "step/*.raised": ITS_CALL,
         "step/*.order": "calls are counted from one",
         "checkpoint session_end #?": NOT_SEALED,

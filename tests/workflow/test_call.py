@@ -138,7 +138,7 @@ def test_what_is_not_there(place: Path, target: str, words: list[str]) -> None:
 def test_arguments_that_do_not_fit(place: Path) -> None:
     assert "unexpected keyword argument 'c'" in one_line(call(place, "tools.index:add", {"a": 1, "c": 2}), 1)
     assert "missing a required argument: 'a'" in one_line(call(place, "tools.index:add"), 1)
-    assert "LEFTOFF_ARGS is no JSON object" in one_line(call(place, "tools.index:add", [1]), 1)
+    assert "LEFTOFF_ARGS is not a JSON object" in one_line(call(place, "tools.index:add", [1]), 1)
     assert "LEFTOFF_ARGS cannot be read" in one_line(call(place, "tools.index:add", "{"), 1)
     assert "LEFTOFF_ARGS cannot be read" in one_line(call(place, "tools.index:add", "@/nowhere"), 1)
 

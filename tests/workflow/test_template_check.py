@@ -77,7 +77,7 @@ CASES = {
     "a brace that stays open": ("run: echo é {{ topic", "3:17: template: a `{{` without its `}}`"),
     "other braces": (
         "run: docker ps --format '{{.Names}}'",
-        "3:32: template: unexpected `.`. Braces that are no template",
+        "3:32: template: unexpected `.`. Put braces that are not a template",
     ),
     "a secret": (
         "run: curl {{ TOKEN }}",

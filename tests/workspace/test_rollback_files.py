@@ -239,7 +239,7 @@ def test_good_is_the_last_known_good_state(shape: str, tmp_path: Path) -> None:
         succeed("put", "criterion", "tests", shape.format(json.dumps(met)), cwd=tmp_path)
 
     criterion(False)
-    assert 3 == call("rollback", "--good", cwd=tmp_path).code
+    assert 3 == call("rollback", "@", "--good", cwd=tmp_path).code
     criterion(True)
     (tmp_path / "f").write_text("good")
     succeed("track", "f", cwd=tmp_path)
@@ -251,7 +251,7 @@ def test_good_is_the_last_known_good_state(shape: str, tmp_path: Path) -> None:
     succeed("step", "done", "b", cwd=tmp_path)
     criterion(True)
     succeed("step", "fail", "c", "--error", "broken", cwd=tmp_path)
-    assert good["checkpoint_id"] in succeed("rollback", "--good", "--files", cwd=tmp_path).out
+    assert good["checkpoint_id"] in succeed("rollback", "@", "--good", "--files", cwd=tmp_path).out
     assert "good" == (tmp_path / "f").read_text()
     assert good["digest"] == succeed("log", "--json", cwd=tmp_path).json["checkpoints"][0]["digest"]
 

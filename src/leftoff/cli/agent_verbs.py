@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
+from importlib.util import find_spec
 
 from leftoff.agents import AGENTS
 from leftoff.cli.context import Context
 from leftoff.cli.options import Args
 from leftoff.cli.text import clean, clean_lines
-from leftoff.errors import NotFound, Unsupported, Usage, usage_errors
+from leftoff.errors import NotFound, Unsupported, Usage, extra_hint, usage_errors
 
 # -- install
 
@@ -57,6 +58,8 @@ def run_install(args: Args, ctx: Context) -> int:
                     f"`leftoff` is not on your PATH, so {agent} will not find it. "
                     f"Add {os.path.dirname(_own_command())} to your PATH."
                 )
+            if find_spec("mcp") is None:
+                ctx.say(f"Its MCP server cannot start. {extra_hint('mcp')}")
             ctx.say(f"`leftoff install {recipe.agent} --check` tells whether its hooks fire.")
     return 0
 
@@ -107,10 +110,10 @@ def run_mcp(args: Args, ctx: Context) -> int:
     try:
         from leftoff.agents.mcp_server import Server
     except ModuleNotFoundError as error:
-        if error.name is None or error.name.partition(".")[0] != "mcp":
+        if error.name is None or error.name.partition(".")[0] not in ("mcp", "mcp_types", "anyio"):
             raise
         raise Unsupported(
-            "The MCP server needs a package that is not installed.", hint="pip install 'leftoff[mcp]'"
+            "The MCP server needs packages that are not installed.", hint=extra_hint("mcp")
         ) from None
     import signal
 

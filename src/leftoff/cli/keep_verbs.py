@@ -182,6 +182,8 @@ _STORE_WORDS = {"info": 1, "migrate": 1, "backup": 2, "copy": 3}
 def run_store(args: Args, ctx: Context) -> int:
     what, *places = args.rest
     if _STORE_WORDS.get(what) != len(args.rest):
+        if what in _STORE_WORDS:
+            raise args.spec.wrong(f"`leftoff store {what}` takes {_STORE_WORDS[what] - 1} more word(s).")
         raise args.spec.wrong(f"`leftoff store` does not take {' '.join(args.rest)!r}.")
     if what == "copy":
         region = Region(sys.stderr) if not args.json and sys.stderr.isatty() else None

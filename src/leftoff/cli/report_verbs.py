@@ -6,7 +6,6 @@ Agents and scripts call these by the thousand, so this module imports little.
 from __future__ import annotations
 
 import os
-from contextlib import suppress
 
 from leftoff.cli.context import Context
 from leftoff.cli.options import Args, assignments, json_or_file, number, step_path
@@ -85,9 +84,12 @@ def run_heartbeat(args: Args, ctx: Context) -> int:
 def run_save(args: Args, ctx: Context) -> int:
     paths = args.rest
     if len(paths) == 1 and not os.path.lexists(paths[0]):  # one word may also be a run
-        with suppress(NotFound):
+        try:
             ctx.name_run()
             paths = []
+        except NotFound as error:
+            if "is archived" in error.message:
+                raise
     if paths:
         from leftoff.operations.run_files import track_files
 

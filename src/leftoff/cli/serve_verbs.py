@@ -12,7 +12,7 @@ from leftoff.cli.options import Args
 from leftoff.cli.text import clean
 from leftoff.engine.attention import RunChange
 from leftoff.engine.project import find_project
-from leftoff.errors import Unsupported, Usage
+from leftoff.errors import Unsupported, Usage, extra_hint
 from leftoff.operations.runs import list_project_runs
 from leftoff.operations.supervision import Supervision
 
@@ -81,9 +81,7 @@ def need_page() -> None:
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in ("starlette", "uvicorn", "jinja2", "anyio"):
             raise
-        raise Unsupported(
-            "The page needs packages that are not installed.", hint="pip install 'leftoff[web]'"
-        ) from None
+        raise Unsupported("The page needs packages that are not installed.", hint=extra_hint("web")) from None
 
 
 # -- supervise

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from leftoff.errors import Unsupported, Usage
+from leftoff.errors import Unsupported, Usage, extra_hint
 
 if TYPE_CHECKING:
     from leftoff.clock import Clock
@@ -53,7 +53,7 @@ def open_store(location: str, folders: str, clock: Clock | None = None) -> SqlSt
             raise
         raise Unsupported(
             "A store on PostgreSQL needs psycopg, which is not installed.",
-            hint="pip install 'leftoff[postgres]'",
+            hint=extra_hint("postgres"),
         ) from None
     return PostgresStore(location, folders, clock)
 
