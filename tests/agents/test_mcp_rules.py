@@ -63,6 +63,21 @@ def test_values_and_a_note_with_a_checkpoint(tools: Tools) -> None:
     assert ("mind the gap", True) == (note["text"], note["resume"])
 
 
+def test_a_secret_is_left_out_and_that_is_said(tools: Tools) -> None:
+    """A model that stored a password must know that the next session will not have it."""
+    secret = {"password": "hunter2hunter", "x": 1}
+    assert ["password"] == tools.start_run("w", variables=secret)["redacted"]
+    assert ["password"] == tools.save_checkpoint(variables=secret)["redacted"]
+    assert "redacted" not in tools.save_checkpoint(variables={"x": 2})
+
+
+def test_a_checkpoint_that_cannot_be_saved_changes_nothing(tools: Tools) -> None:
+    tools.start_run("w")
+    with pytest.raises(LeftoffError):
+        tools.save_checkpoint("whenever", "note", variables={"x": 1}, resume=True)
+    assert ({}, {}) == (tools.show_run()["variables"], tools.show_run()["records"].get("note", {}))  # type: ignore[attr-defined]
+
+
 def test_inside_of_a_step(tools: Tools, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A note and a checkpoint of an agent that does a step are that step's."""
     tools.start_run("w", steps=["a", "b"])

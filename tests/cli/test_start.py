@@ -26,6 +26,11 @@ def test_prints_the_id_and_nothing_else(tmp_path: Path) -> None:
     assert "" == done.err
 
 
+def test_a_secret_is_left_out_and_that_is_said(tmp_path: Path) -> None:
+    done = succeed("start", "w", "--var", "password=hunter2hunter", "--var", "x=1", cwd=tmp_path)
+    assert "leftoff: password holds what looks like a secret, which is not stored" in done.err
+
+
 def test_json_is_the_run(tmp_path: Path) -> None:
     """With --json: the run as every verb shows it, with all that was given."""
     words = ("--title", "Nature trail", "--steps", "a,b/c, d", "--branch", "try", "--run-id", "my.run_1")

@@ -21,6 +21,7 @@ from pydantic import Field
 
 from leftoff.agents import AGENTS
 from leftoff.agents.mcp_words import for_a_model, told
+from leftoff.engine.commit import Seal
 from leftoff.engine.findings import NEVER_YES, REFUSE, check_by_proxy
 from leftoff.engine.judge import Verdict
 from leftoff.engine.project import Project
@@ -228,11 +229,11 @@ class Tools(NamedTuple):
         anything risky and at important points."""
         if resume and not (note or "").strip():
             raise Usage("note is empty.", hint="Say what must be read first.")
-        if variables:
-            self.set_variables(variables, run_id)
+        Seal(trigger)  # raises if there is no such trigger, before anything is stored
+        stored = self.set_variables(variables, run_id) if variables else {}
         if resume:
             self.add_note(note or "", resume=True, run_id=run_id)
-        return self._do(run_reports.save_checkpoint, trigger, note, run_id=run_id)
+        return {**stored, **self._do(run_reports.save_checkpoint, trigger, note, run_id=run_id)}
 
     def list_runs(
         self,
@@ -443,7 +444,8 @@ def _start(project: Project, caller: Caller, wanted: Start) -> Answer:
         raise _not_now(started.report)
     assert started.info is not None
     twin = {"unfinished_twin": started.twin.run_id} if started.twin is not None else {}
-    return {**started.info.to_json(), **twin}
+    left_out = {"redacted": [*started.redacted]} if started.redacted else {}
+    return {**started.info.to_json(), **twin, **left_out}
 
 
 def _finish(project: Project, caller: Caller, status: str, summary: str | None) -> Answer:

@@ -52,6 +52,7 @@ def run_start(args: Args, ctx: Context) -> int:
     assert started.info is not None
     run_id, twin = started.info.run_id, started.twin
     ctx.answer(started.info, run_id)
+    ctx.say_redacted(started.redacted)
     if started.resumed:
         ctx.say(f"leftoff: continuing {run_id}. `leftoff brief` says where it is.")
     elif twin is not None:

@@ -719,7 +719,8 @@ class Reported:
         return RunRow((*self.row[:3], self.version.seq, self.version.digest, *self.row[5:]))
 
     def to_json(self) -> dict[str, Any]:
-        return {"run_id": self.row.run_id, "seq": self.seq}
+        left_out = {"redacted": self.redacted} if self.redacted else {}
+        return {"run_id": self.row.run_id, "seq": self.seq, **left_out}
 
 
 def beat(store: SqlStore, find: Find, at: int, guard: Guard = NO_GUARD) -> RunRow:

@@ -6,7 +6,7 @@ transaction, in which it is also looked at once more whether another process dri
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from leftoff.engine import step_lifecycle as lifecycle
@@ -56,12 +56,13 @@ _SHOWN = 5
 
 
 class Started(NamedTuple):
-    """The run, whether it was there before, and the unfinished twin of a new run."""
+    """The run, whether it was there before, and the unfinished twin of a new run. ``redacted``: see ``Reported``."""
 
     run: int
     run_id: str
     resumed: bool
     twin: RunRow | None
+    redacted: Sequence[str] = ()
 
 
 def start_run(
@@ -99,7 +100,7 @@ def start_run(
 
     started = store.write(work)
     drop_talk(store, moved)
-    return started
+    return started._replace(redacted=[key for key in changes.redacted if key in opening.variables])
 
 
 def unfinished(view: View, follower: Follower | None, opening: Opening, at: int) -> RunRow | None:

@@ -71,13 +71,15 @@ class Start(NamedTuple):
 class StartedRun(NamedTuple):
     """The run, whether it was there before, and the unfinished ``twin`` of a new run.
 
-    ``report``: why the unfinished run cannot be continued; then nothing was started.
+    ``report``: why the unfinished run cannot be continued; then nothing was started. ``redacted``: the variables whose
+    values were not stored, because they look like secrets.
     """
 
     info: RunInfo | None
     resumed: bool = False
     twin: RunInfo | None = None
     report: Verdict | None = None
+    redacted: Sequence[str] = ()
 
 
 def start_or_continue(project: Project, caller: Caller, wanted: Start) -> StartedRun:
@@ -123,7 +125,7 @@ def _start(project: Project, caller: Caller, wanted: Start) -> StartedRun:
         lambda: start_run(store, opening, now, scrubber=scrubber, resume=need, session=session)
     )
     twin = info_of(project, done.twin) if done.twin is not None else None
-    started = StartedRun(info_of(project, done), done.resumed, twin)
+    started = StartedRun(info_of(project, done), done.resumed, twin, redacted=done.redacted)
     if done.resumed:
         from leftoff.operations.resuming import sync_issue
 
