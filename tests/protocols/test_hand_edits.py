@@ -65,6 +65,18 @@ def test_a_file_that_was_deleted_is_asked_about(project: Path) -> None:
     assert [] == call("verify", run, "--json", cwd=project).json["findings"]
 
 
+def test_the_finding_of_a_deleted_file_has_its_old_name_too(project: Path) -> None:
+    """In settings and as an answer: scripts and projects may still use it."""
+    toml = '[protocol]\nname = "claude-checkpoints"\n[verify.levels]\n"mirror.deleted" = "ask"\n'
+    (project / "leftoff.toml").write_text(toml)
+    run = succeed("start", "orchestrate", "--title", "T", "--steps", "a,b", cwd=project).out.strip()
+    path = project / f".claude/checkpoints/{run}.json"
+    path.unlink()
+    assert 7 == call("resume", run, cwd=project).code
+    succeed("resume", run, "--accept", "mirror.deleted", cwd=project)
+    assert path.exists()
+
+
 @pytest.mark.parametrize("ours", [True, False])
 def test_a_file_that_cannot_be_read_is_offered_to_be_deleted(project: Path, ours: bool) -> None:
     """The command that does it is named, whether the file is that of a run or a new one."""

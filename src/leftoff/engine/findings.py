@@ -138,6 +138,9 @@ def exit_code(findings: Iterable[Finding]) -> int:
     return 7 if ASK in levels else 0
 
 
+OLD_CODES = {"mirror.deleted": "sync.deleted"}  # names that findings had before
+
+
 def is_fixed(code: str) -> bool:
     """Return whether a project cannot change the level of this code."""
     return code.startswith(("integrity.", "lease.")) or code == UNTRUSTED
@@ -145,7 +148,7 @@ def is_fixed(code: str) -> bool:
 
 def check_codes(codes: Iterable[str]) -> tuple[str, ...]:
     """Return the codes that a user accepts. Raise `Usage` for one that does not exist or cannot be accepted."""
-    given = tuple(codes)
+    given = tuple(OLD_CODES.get(code, code) for code in codes)
     for code in given:
         if code not in CODES:
             raise Usage(f"There is no finding {code!r} to accept.", hint=_did_you_mean(code, "{}"))
@@ -183,7 +186,7 @@ def levels_of(section: Mapping[str, Any]) -> dict[str, str]:
         )
     out = {}
     for code, level in _flat(given).items():
-        path = f"levels.{code}"
+        path, code = f"levels.{code}", OLD_CODES.get(code, code)
         if code not in CODES:
             hint = _did_you_mean(code, "{!r}")
             raise Invalid(f"[verify.levels] has no code {code!r}.", path=path, hint=hint)
