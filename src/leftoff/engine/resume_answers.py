@@ -288,7 +288,7 @@ def take_answers(verdict: Verdict, answers: Answers, answerer: Answerer, quiet: 
     request = verdict.request
     if request.seen is not None and not answers.carried and verdict.stamp != request.seen:
         raise Conflict(
-            f"The obstacles of run {verdict.world.run_id} is not what was shown.",
+            f"The obstacles of run {verdict.world.run_id} are not what was shown.",
             hint="Nothing was changed. Look at it again, then answer.",
         )
     answers.asked.update(finding.asked for finding in verdict.findings if finding.level == ASK)
