@@ -145,6 +145,21 @@ def test_a_coroutine_function_is_awaited(run: leftoff.Run) -> None:
         asyncio.run(late())
 
 
+def test_a_coroutine_looks_when_it_is_awaited(run: leftoff.Run) -> None:
+    """A step that was completed after the call does not run again."""
+    calls: list[int] = []
+
+    async def work(n: int) -> int:
+        calls.append(n)
+        return n
+
+    async def main() -> list[int]:
+        both = [run.do("w", work, 1), run.do("w", work, 1)]
+        return [await each for each in both]
+
+    assert ([1, 1], [1]) == (asyncio.run(main()), calls)
+
+
 def test_steps_of_tasks_do_not_mix(run: leftoff.Run) -> None:
     """What a task records belongs to its own step."""
 
@@ -352,7 +367,7 @@ import os, signal, time, leftoff
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell that started the tests may ignore it
 def work(n):
     if n and "SLOW" in os.environ:
-        print("under way", flush=True)
+        print("under way\\n", end="", flush=True)
         time.sleep(600)
     return n
 with leftoff.run("w", run_id="r") as run:
@@ -382,7 +397,7 @@ calls = []
 def work(n):
     calls.append(n)
     if len(calls) == 2:
-        print("under way", flush=True)
+        print("under way\\n", end="", flush=True)
     raise ConnectionError(n)
 with leftoff.run("w") as run:
     try:

@@ -446,14 +446,15 @@ class Run(RunView):
             path = f"{path}/{quote_part(call_key(fn, args, named, steps.buffer.redactor))}"
         given, is_async = given.of(code_digest(fn)), is_coroutine_function(fn)
         check_step(path)
-        done = not again and steps.finished(path, given, on_code_change=attempts.on_code_change)
-        if not done and attempts is ONCE and not is_async:  # the plain case, without what the others cost
-            with Step(steps, path, again=True, given=given) as step:
-                step.result = fn(*args, **named)
+        change = attempts.on_code_change
+        if attempts is ONCE and not is_async:  # the plain case, without what the others cost
+            if again or not steps.finished(path, given, on_code_change=change):
+                with Step(steps, path, again=True, given=given) as step:
+                    step.result = fn(*args, **named)
             return steps.result(path)
 
         async def course() -> Any:
-            if not done:
+            if again or not steps.finished(path, given, on_code_change=change):  # when it is awaited
                 enter, work = partial(Step, steps, path, again=True, given=given), partial(fn, *args, **named)
                 await make_step(enter, work, attempts, is_async=is_async)
             return steps.result(path)
