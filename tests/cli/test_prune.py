@@ -174,7 +174,7 @@ def test_without_rules(project: Path) -> None:
 
 
 def test_by_itself_by_default(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Any verb that writes removes logs of finished runs after 30 days, and moves completed runs to the trash after 90.
+    """Any verb that writes moves completed runs to the trash after 90 days. Logs go sooner only if `logs` says so.
     Checkpoints and runs in progress stay."""
     real, days = Clock.now, [0]
     monkeypatch.setattr(Clock, "now", lambda clock: real(clock) + days[0] * 86_400_000)
@@ -183,6 +183,10 @@ def test_by_itself_by_default(project: Path, monkeypatch: pytest.MonkeyPatch) ->
     succeed("start", "w", "--run-id", "open", cwd=project)
     saved(project, 25, "error", "open")
     days[0] = 31
+    succeed("note", "at work", "--run", "open", cwd=project)
+    assert "printed\n" == succeed("logs", "done", cwd=project).out
+    settings(project, '[retention]\nlogs = "30d"\n')
+    days[0] = 33
     succeed("note", "at work", "--run", "open", cwd=project)
     gone = succeed("logs", "done", cwd=project)
     assert "" == gone.out and "its log was removed" in gone.err

@@ -21,7 +21,7 @@ ALL = -1
 ARCHIVE, REMOVE = "archive", "remove"
 IN_PROGRESS = ("running", "paused", "blocked")
 _KEYS = ("auto", "keep", "archives", "max_size", "trash", "logs")
-TRASH_MS = LOGS_MS = 30 * DAY_MS
+TRASH_MS = 30 * DAY_MS
 
 
 class Keep:
@@ -48,7 +48,7 @@ class Policy(NamedTuple):
     max_bytes: int | None = None
     auto: bool = False
     trash: int | None = TRASH_MS
-    logs: int | None = LOGS_MS
+    logs: int | None = None  # logs have no trash, and a clock may be wrong
 
 
 def kept_for(completed: int, failed: int) -> Policy:
