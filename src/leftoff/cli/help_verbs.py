@@ -250,8 +250,8 @@ def run_init(args: Args, ctx: Context) -> int:
     about = {"project": ctx.project.folder, "store": done["store"], "created": done["created"]}
     about |= {
         "suggestions": suggestions,
-        "protocol": args.protocol,
-        "dialect": args.protocol,
+        "protocol": done["protocol"],
+        "dialect": done["protocol"],
         "written": [*done["written"]],
     }
     lines = [f"{done['store']}: {'created' if done['created'] else 'already there, unchanged'}."]

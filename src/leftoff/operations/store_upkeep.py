@@ -62,6 +62,7 @@ def init_project(project: Project, protocol: str | None = None, *, utilities: bo
     inside = os.path.relpath(project.store.folder, project.folder)
     return {
         "store": project.store.name,
+        "protocol": found.name if found is not None else None,
         "created": created,
         "inside": "" if inside.split(os.sep)[0] == ".." else inside,
         "starts": found.starts if found is not None else "leftoff start NAME --steps a,b,c",
