@@ -77,3 +77,12 @@ def test_the_scripts_of_a_protocol(project: Path) -> None:
         other.mkdir()
         (other / ".leftoff").mkdir()
         assert 2 == call("init", *words, cwd=other).code
+
+
+def test_a_new_store_with_a_protocols_files_is_created(project: Path) -> None:
+    """The files are imported while the store is made: it is still a new one."""
+    state = project / "_bmad-output/.runs/main/dev/state.json"
+    state.parent.mkdir(parents=True)
+    state.write_text('{"run_id": "r", "status": "running", "steps_completed": [1], "total_steps": 3}')
+    assert succeed("init", "--protocol", "bmad", "--json", cwd=project).json["created"]
+    assert not succeed("init", "--protocol", "bmad", "--json", cwd=project).json["created"]

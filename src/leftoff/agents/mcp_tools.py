@@ -21,7 +21,6 @@ from pydantic import Field
 
 from leftoff.agents import AGENTS
 from leftoff.agents.mcp_words import for_a_model, told
-from leftoff.engine.commit import Seal
 from leftoff.engine.findings import NEVER_YES, REFUSE, check_by_proxy
 from leftoff.engine.judge import Verdict
 from leftoff.engine.project import Project
@@ -229,7 +228,7 @@ class Tools(NamedTuple):
         anything risky and at important points."""
         if resume and not (note or "").strip():
             raise Usage("note is empty.", hint="Say what must be read first.")
-        Seal(trigger)  # raises if there is no such trigger, before anything is stored
+        run_reports.check_trigger(trigger)  # before anything is stored
         stored = self.set_variables(variables, run_id) if variables else {}
         if resume:
             self.add_note(note or "", resume=True, run_id=run_id)

@@ -196,8 +196,11 @@ class Project:
         return self._settings
 
     def forget_settings(self) -> None:
-        """Read the settings again: they were changed."""
+        """Read the settings again, and open the store as they say: they were changed."""
         self._settings = None
+        if self._store is not None:
+            self._store.close()
+            self._store = None
 
     @property
     def redactor(self) -> Redactor:

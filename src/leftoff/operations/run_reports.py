@@ -355,6 +355,11 @@ def record_audit(project: Project, row: RunRow, audit: Audit) -> None:
 # -- checkpoints and signs of life
 
 
+def check_trigger(trigger: str) -> None:
+    """Raise ``Invalid`` if a checkpoint cannot have this trigger."""
+    Seal(trigger)
+
+
 def save_checkpoint(
     project: Project, caller: Caller, trigger: str = "manual", note: str | None = None
 ) -> Version:

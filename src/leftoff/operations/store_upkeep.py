@@ -44,6 +44,7 @@ def init_project(project: Project, protocol: str | None = None, *, utilities: bo
             "--utils is for the scripts of a protocol.", hint="Name it too: --protocol claude-checkpoints."
         )
     found = protocol_named(protocol) if protocol is not None else None
+    created = not project.store.exists()  # before a protocol's files are imported
     written: list[str] = []
     if found is not None:
         if utilities and not found.utilities():
@@ -57,7 +58,6 @@ def init_project(project: Project, protocol: str | None = None, *, utilities: bo
                 with files.open(path) as at:
                     write_new(at, at.name, [text.encode()], 0o755)
                 written.append(path)
-    created = not project.store.exists()
     project.store.write(lambda tx: None)  # makes the store, or migrates an older schema
     inside = os.path.relpath(project.store.folder, project.folder)
     return {
