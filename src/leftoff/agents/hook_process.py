@@ -74,7 +74,8 @@ def process_hook(call: HookCall, data: bytes) -> bytes:
 
 def _is_headless(callers: list[HookCaller]) -> bool:
     """Return whether Qwen Code does one prompt and exits. It reports no end of such a session."""
-    words = [word for caller in callers if caller.process for word in words_of(caller.process.pid)]
+    calls = [words_of(caller.process.pid) for caller in callers if caller.process]
+    words = [word for call in calls if any("qwen" in word for word in call) for word in call]
     return any(word in ("-p", "--prompt") or word.startswith("--prompt=") for word in words)
 
 

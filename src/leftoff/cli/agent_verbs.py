@@ -23,7 +23,10 @@ def run_install(args: Args, ctx: Context) -> int:
 
     agent = args.rest[0]
     if agent not in AGENTS:
-        raise Usage(f"leftoff cannot set up {agent!r}.", hint=f"One of {', '.join(AGENTS)}.")
+        raise Usage(
+            f"leftoff cannot set up {agent!r}.",
+            hint=f"One of {', '.join(AGENTS)}. Other MCP clients start `leftoff mcp`.",
+        )
     if args.check and (args.uninstall or args.dry_run):
         raise Usage("--check cannot be combined with --uninstall or --dry-run.")
     base = os.path.expanduser("~") if args.user else ctx.project.folder
