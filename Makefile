@@ -1,15 +1,15 @@
-# The project's verbs; `make` alone lists them.
+# `make` without a target lists the targets.
 #
-#   PYTHON=python3.12   which Python to build the environment from
-#   PYTHONS="…"         which ones to test on (versions); those that are here, if it is not given
-#   ARGS="-k lease"     passed on to pytest (test, versions, crash), to the benchmark (bench) or the bed (agents)
+#   PYTHON=python3.12   the Python that the environment is made with
+#   PYTHONS="…"         the Pythons that `make versions` tests with; by default all that are installed
+#   ARGS="-k lease"     options for pytest (test, versions, crash), the benchmark (bench) or the real agents (agents)
 
 PYTHON ?= python3
 PYTHONS ?=
 ARGS ?=
 
 BIN := .venv/bin
-# The stamps' names hold the Python they were asked for, so that another one makes the environment anew.
+# The name of each stamp has the requested Python in it, so a request for another one makes the environment again.
 ASKED := $(subst /,_,$(PYTHON))
 VENV := .venv/made-by-$(ASKED)
 COMPILED := .venv/tests-compiled
@@ -19,7 +19,7 @@ VENV_MAKERS := .venv-makers/made-by-$(ASKED)
 VENV_DOCS := .venv-docs/made-by-$(ASKED)
 NEEDED := $(if $(filter Linux,$(shell uname -s)),tools/ensure-packages git perl strace zsh fish chromium node=nodejs && tools/ensure-server) # by the tests
 
-# Whoever has switched it off would compile every test, and every module that changed, at each start.
+# With bytecode files switched off, every test would be compiled at each start.
 export PYTHONDONTWRITEBYTECODE :=
 
 # One more than there are processors: many tests wait for processes that they started.
@@ -95,10 +95,10 @@ clean: ## remove what was built; never a .leftoff folder
 
 $(VENV): pyproject.toml constraints.txt tools/make-venv bin/leftoff
 	@tools/make-venv $(PYTHON) .venv --no-compile -c constraints.txt -e '.[test,check]'
-	@$(BIN)/python -m compileall -q src # the command starts as fast as an installed one, even where nothing is cached
+	@$(BIN)/python -m compileall -q src # so that the command starts as fast as an installed one
 	@rm -f .venv/made-by-* && touch $@
 
-# The tests and what they import, once and beside the checks rather than by every worker at once.
+# Compile the tests once, in parallel with the checks, instead of in every worker.
 $(COMPILED): $(VENV)
 	@$(BIN)/python -m pytest --collect-only -qq >/dev/null 2>&1; touch $@
 
@@ -110,7 +110,7 @@ $(VENV_COMPARE): pyproject.toml constraints.txt bench/compare/requirements.txt t
 	@tools/make-venv $(PYTHON) .venv-compare -c constraints.txt -e . -r bench/compare/requirements.txt
 	@rm -f .venv-compare/made-by-* && touch $@
 
-# Apart from the others: they need older versions of what we pin.
+# An environment of their own: they need older versions of what we pin.
 $(VENV_MAKERS): bench/makers.txt tools/make-venv
 	@tools/make-venv $(PYTHON) .venv-makers -r bench/makers.txt
 	@rm -f .venv-makers/made-by-* && touch $@

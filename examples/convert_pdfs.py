@@ -1,9 +1,9 @@
-"""Convert a folder of PDFs, and lose nothing when the machine goes away half way.
+"""Convert a folder of PDFs, and lose no work in a crash or a power cut.
 
     python convert_pdfs.py                      converts the files of inbox/ (made on the first call) to pages/
     KILL_AT=inbox/c.pdf python convert_pdfs.py  dies of SIGKILL while it converts c.pdf
 
-After any death, call it again: it goes on where it was.
+Call it again after a crash: it continues with the first file that is not done.
 """
 
 import os
@@ -16,7 +16,7 @@ INBOX, PAGES, SITE = Path("inbox"), Path("pages"), Path("site")
 
 
 def find_pdfs() -> list[str]:
-    """The files to convert. Its result is recorded, so a later call works on the same list."""
+    """Return the files to convert. The result is recorded, so a later call works on the same list."""
     print("collecting")
     if not INBOX.exists():
         INBOX.mkdir()
@@ -26,7 +26,7 @@ def find_pdfs() -> list[str]:
 
 
 def convert(pdf: str) -> Path:
-    """A stand-in for the slow and costly part."""
+    """Convert one file. Imagine that this is slow and costly."""
     print(f"converting {pdf}")
     if os.environ.get("KILL_AT") == pdf:
         os.kill(os.getpid(), signal.SIGKILL)
@@ -37,7 +37,7 @@ def convert(pdf: str) -> Path:
 
 
 def publish() -> Path:
-    """One index of all pages."""
+    """Write one index of all pages."""
     print("publishing")
     SITE.mkdir(exist_ok=True)
     index = SITE / "index.md"

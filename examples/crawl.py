@@ -1,9 +1,9 @@
-"""Crawl a site as a durable function: whatever page is fetched stays fetched.
+"""Crawl a site as a durable function. A page that was fetched is not fetched again.
 
     python crawl.py               crawls a small site, which is made up here
     KILL_AT=/b python crawl.py    dies of SIGKILL while it fetches /b
 
-After any death, call it again: it goes on where it was.
+Call it again after a crash: it continues with the first page that is not fetched.
 """
 
 import os
@@ -25,7 +25,7 @@ SITE = {
 
 @dataclass
 class Page:
-    """It comes back from the record as what it is."""
+    """A fetched page. The record keeps its class: a resumed crawl gets `Page` objects."""
 
     url: str
     links: list[str]
@@ -33,7 +33,7 @@ class Page:
 
 @leftoff.step(retries=3, timeout="1m")
 def fetch(url: str) -> Page:
-    """A stand-in for the slow and costly part."""
+    """Fetch one page. Imagine that this is slow and costly."""
     sys.stdout.write(f"fetching {url}\n")
     if os.environ.get("KILL_AT") == url:
         os.kill(os.getpid(), signal.SIGKILL)
@@ -42,7 +42,7 @@ def fetch(url: str) -> Page:
 
 @leftoff.step
 def write_index(pages: list[Page]) -> str:
-    """One line per page."""
+    """Write one line per page."""
     with open("index.txt", "w") as file:
         file.writelines(f"{page.url}: {len(page.links)} links\n" for page in pages)
     return file.name
@@ -50,7 +50,7 @@ def write_index(pages: list[Page]) -> str:
 
 @leftoff.workflow
 def crawl(start: str) -> str:
-    """Breadth first, two pages at a time."""
+    """Crawl breadth first, two pages at a time."""
     pages: dict[str, Page] = {}
     level = [start]
     while level:

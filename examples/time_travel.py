@@ -1,4 +1,4 @@
-"""Every checkpoint of a run can be read, compared, gone back to, and branched off from.
+"""Read, compare and restore the checkpoints of a run, and fork one.
 
 python time_travel.py
 """

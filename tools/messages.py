@@ -63,7 +63,7 @@ def _listed(said: set[tuple[str, str]]) -> list[str]:
 
 
 def _messages(module: ast.Module) -> Iterator[tuple[str, str, str]]:
-    """Class name or code, message and hint, of all that is said in a module."""
+    """Yield the class name or code, the message and the hint of each message in a module."""
     makers, known = _makers(module), _texts(module.body)
     functions = [node for node in ast.walk(module) if isinstance(node, ast.FunctionDef)]
     for scope in (module, *functions):
@@ -77,7 +77,7 @@ def _messages(module: ast.Module) -> Iterator[tuple[str, str, str]]:
 
 
 def _of_a_file(func: ast.expr) -> str | None:
-    """What is collected while a workflow file is read, to be told together."""
+    """Return the error class of a call that reports a problem in a workflow file, or None."""
     match func:
         case ast.Attribute(attr="add" | "at" | "place" | "doubt" | "fatal", value=value):
             return "BadDefinition" if _name(value) == "problems" else None
@@ -107,7 +107,7 @@ def _error(call: ast.Call, kind: str, names: dict[str, str]) -> tuple[str, str, 
 
 
 def _calls(scope: ast.AST) -> Iterator[ast.Call]:
-    """Those of a function itself, without what is in functions inside of it."""
+    """Yield the calls in a function, without those in functions inside it."""
     todo = list(ast.iter_child_nodes(scope))
     while todo:
         node = todo.pop()
@@ -119,7 +119,7 @@ def _calls(scope: ast.AST) -> Iterator[ast.Call]:
 
 
 def _makers(module: ast.Module) -> dict[str, str]:
-    """Functions of a module that give back an error, by the name of its class."""
+    """Return the functions of a module that return an error, with the name of its class."""
     found = {}
     for node in ast.walk(module):
         match node:
@@ -129,7 +129,7 @@ def _makers(module: ast.Module) -> dict[str, str]:
 
 
 def _texts(nodes: Iterable[ast.AST]) -> dict[str, str]:
-    """What names stand for that are assigned a text."""
+    """Return the texts that are assigned to names."""
     found: dict[str, str] = {}
     for node in nodes:
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
@@ -140,7 +140,7 @@ def _texts(nodes: Iterable[ast.AST]) -> dict[str, str]:
 
 
 def _text(node: ast.expr | None, names: dict[str, str]) -> str:
-    """A text as it is written, with `{name}` for values; empty where it is none."""
+    """Return a text as it is written, with `{name}` for values; empty if the node is not a text."""
     match node:
         case ast.Constant(value=str(value)):
             return value
@@ -160,7 +160,7 @@ def _text(node: ast.expr | None, names: dict[str, str]) -> str:
 
 
 def _tidy(text: str) -> str:
-    """On one line, and as Markdown shows it."""
+    """Return the text on one line, escaped for Markdown."""
     parts = " ".join(text.split()).split("`")  # every second one is code
     parts[::2] = [part.replace("<", "&lt;").replace("*", "\\*") for part in parts[::2]]
     return "`".join(parts)
@@ -175,7 +175,7 @@ def _piece(node: ast.expr, names: dict[str, str]) -> str:
 
 
 def _name(node: ast.expr) -> str:
-    """What a value is called: the last word that says it."""
+    """Return the name of a value: its last word."""
     match node:
         case ast.Name(id=name) | ast.Attribute(attr=name):
             return name.strip("_")

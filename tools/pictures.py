@@ -59,7 +59,7 @@ POSTER = "resumed"  # the frame that is shown if nothing moves
 
 @dataclass(frozen=True)
 class Frame:
-    """A moment: the screen with its ANSI colours, what happens, for how long, and what leftoff told the session."""
+    """One frame: the screen with its ANSI colours, a caption, how long it shows, and the brief that the session got."""
 
     name: str
     caption: str
@@ -69,7 +69,7 @@ class Frame:
 
 
 class Shell:
-    """A bash in a tmux of its own."""
+    """A bash in a separate tmux."""
 
     def __init__(self, project: Project) -> None:
         self.env = {**project.bed.env, "TERM": "xterm-256color", "COLORTERM": "truecolor"}
@@ -94,7 +94,7 @@ class Shell:
         self.tmux("send-keys", "Enter")
 
     def until(self, holds: Callable[[], bool]) -> None:
-        """Wait, and answer what Claude Code asks at its first start."""
+        """Wait, and answer the questions of Claude Code's first start."""
         limit = time.monotonic() + PATIENCE
         while not holds():
             if time.monotonic() > limit:
@@ -106,7 +106,7 @@ class Shell:
             time.sleep(0.3)
 
     def kill_what_runs(self) -> None:
-        """SIGKILL for the program in the foreground and all that it has started."""
+        """Send SIGKILL to the program in the foreground and to all its children."""
         end(below(int(self.tmux("list-panes", "-F", "#{pane_pid}"))))
         self.until(lambda: "Killed" in self.screen())
 
