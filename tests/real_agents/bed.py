@@ -126,8 +126,8 @@ class Bed:
     def _provider(self) -> dict[str, Any]:
         options = {"baseURL": f"{self.model.url}/opencode/v1", "apiKey": KEY}
         models: dict[str, Any] = {
-            name: {"limit": {"context": 200_000, "output": 8_000}}
-            for name in ("claude-sonnet-4-5", "claude-haiku-4-5")
+            name: {"limit": {"context": 200_000, "output": 8_000}, "cost": {"input": given, "output": said}}
+            for name, (given, said) in (("claude-sonnet-4-5", (3, 15)), ("claude-haiku-4-5", (1, 5)))
         }
         return {"scripted": {"npm": "@ai-sdk/anthropic", "options": options, "models": models}}
 

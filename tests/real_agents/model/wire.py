@@ -17,6 +17,7 @@ SIDE = {  # what requests get that are no work of the agent's: a title, a choice
         '{"reasoning": "-", "model_choice": "pro", "complexity_reasoning": "-", "complexity_score": 50}'
     ),
 }
+MEMORY = "managed memory extraction subagent"  # of Qwen Code, after each session: its turns are not the user's
 _KINDS = {
     400: "invalid_request_error",
     401: "authentication_error",
@@ -33,9 +34,8 @@ def request_of(path: str, body: dict[str, Any]) -> Request | None:
     own = next((name for name in ("opencode", "qwen") if path.startswith(f"/{name}/")), None)
     model = str(body.get("model") or "")
     if path.endswith("/messages"):
-        return Request(
-            own or "claude", "anthropic", bool(body.get("tools") and body.get("stream")), model, body
-        )
+        is_work = bool(body.get("tools") and body.get("stream")) and MEMORY not in str(body.get("system"))
+        return Request(own or "claude", "anthropic", is_work, model, body)
     if path.endswith("/responses"):
         more = any(
             item.get("type") == "additional_tools"
