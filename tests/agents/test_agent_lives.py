@@ -48,7 +48,7 @@ def test_what_is_left_of_it_ends_before_the_next_begins(agent: str, stage: Stage
     [
         ("claude", "error: option '--permission-mode", "Allowed choices are plan."),
         ("codex", "error: invalid value 'x' for '--sandbox", "[possible values]"),
-        ("gemini", "Gemini CLI is not running in a trusted directory.", "To proceed, …"),
+        ("gemini", "Gemini CLI is not running in a trusted directory.", "automatically approved."),
         ("opencode", "Invalid values: Argument: format", 'Given: "x"'),
     ],
 )
@@ -243,7 +243,7 @@ def test_what_is_used_up_is_not_begun(stage: Stage) -> None:
     """A step that had its turns does not start an agent again until somebody allows more."""
     do(stage, "agent: claude\nprompt: x\nturns: 1", "error", code=1)
     assert 1 == stage.run("resume", "--yes").code
-    assert "its 1 turns are used up" in stage.record["error"]["message"]
+    assert "its 1 turns are used up. Raise `turns`" in stage.record["error"]["message"]
     stage.write("agent: claude\nprompt: x\nturns: 5")
     assert 0 == stage.run("resume", "--yes").code
     assert 2 == len(stage.of("start"))

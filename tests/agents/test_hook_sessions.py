@@ -70,8 +70,17 @@ def test_a_word_takes_the_offered_run(word: str, project: Path, living: Living) 
     living.todos(half_done="in_progress")
     living.kill()
     told = Session(project, "next").context("UserPromptSubmit", prompt=word)
-    assert told is not None and "“half done”  ← was here" in told
+    assert told is not None and "“half done”  ← was here" in told and "more unfinished" not in told
     assert ["next"] == [run["session_id"] for run in runs(project)]
+
+
+def test_a_word_does_not_hide_the_other_runs(project: Path, living: Living) -> None:
+    """If several runs are unfinished, the brief of the one that was taken says how many others there are."""
+    succeed("start", "release", "--steps", "a", cwd=project)
+    living.todos(half_done="in_progress")
+    living.kill()
+    told = Session(project, "next").context("UserPromptSubmit", prompt="resume")
+    assert told is not None and "1 more unfinished: `leftoff status`." in told
 
 
 def test_a_word_among_others_does_nothing(project: Path, living: Living) -> None:

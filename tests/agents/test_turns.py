@@ -145,6 +145,17 @@ def test_a_turn_that_ends_with_a_question_waits(said: str, repository: Path, liv
     assert ["completed"] == [run["status"] for run in runs(repository)]
 
 
+def test_the_brief_has_each_question_once(repository: Path, living: Living) -> None:
+    """A question that ends the last words is not in them as well. An earlier one that is not answered stays."""
+    living.fire("UserPromptSubmit", prompt="Add a cache")
+    living.fire("Stop", last_assistant_message="It has no limit. Redis or a dict?")
+    living.kill()
+    goes_on(repository, "third").fire("Stop", last_assistant_message="I looked. Shall I begin?")
+    told = succeed("brief", "latest", cwd=repository).out
+    assert "Last words: “I looked.”\n" in told
+    assert "Unanswered question to the user: “Redis or a dict? Shall I begin?”\n" in told
+
+
 def test_an_answer_after_an_error_leaves_the_turn_open(repository: Path) -> None:
     """The same session: it says something, and does nothing of what it was asked for."""
     session = Session(repository)

@@ -32,6 +32,7 @@ from tests.real_agents.scenarios import (
     terminals,
 )
 
+SLOWEST = ["opencode", "gemini", "qwen"]  # they begin first, so that all end at about the same time
 PLAYED = [sessions, deaths, facts, inner, steps, shared, terminals, kills, protocols, crowd]  # in this order
 
 
@@ -102,7 +103,7 @@ def _all_of(asked: Asked, place: Path, name: str, played: list[Scenario]) -> lis
 
 
 def main(words: list[str]) -> int:
-    asked = _asked(words)
+    asked, began = _asked(words), time.monotonic()
     if asked.write and not namespace.inside():
         cache.newest()
     cache.programs()
@@ -113,16 +114,18 @@ def main(words: list[str]) -> int:
     chosen = [one for one in ALL if re.search(asked.only, one.name)]
     with ThreadPoolExecutor(asked.jobs) as pool:
         each = [one for one in chosen if not one.once]
+        ordered = sorted(asked.agents, key=lambda name: name not in SLOWEST)
         rows = [
             row
-            for found in pool.map(lambda name: _all_of(asked, place, name, each), asked.agents)
+            for found in pool.map(lambda name: _all_of(asked, place, name, each), ordered)
             for row in found
         ]
     together = [one for one in chosen if one.once]
     if together and len(asked.agents) == len(AGENTS):
         rows += _all_of(asked, place, TOGETHER, together)
     if asked.write:
-        page.write(rows)
+        minutes = (time.monotonic() - began) / 60
+        page.write(rows, f"All rows come from one uninterrupted run of {minutes:.0f} minutes.")
     if any(row.state == FAILS for row in rows):
         print(f"What failed is kept in {place}.", file=sys.stderr)
         return 1

@@ -12,6 +12,7 @@ from leftoff._version import __version__
 from tests.real_agents.agents import AGENTS
 from tests.real_agents.cache import versions
 from tests.real_agents.scenarios import ALL, Scenario
+from tests.real_agents.scenarios.protocols import FAILING
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "agent-compatibility.md"
 WORKS, UNSUPPORTED, FAILS = "works", "not supported", "FAILS"
@@ -25,13 +26,13 @@ HEAD = """\
 play each scenario against a scripted model on the loopback. leftoff's own command then reads what they left. The page
 shows how the programs and leftoff work together, not what a model would choose to do.
 
-Last run: {day}, leftoff {version}.
-`--merge` replaces single rows, so they may come from several runs of these versions.
+Last run: {day}, leftoff {version}. {how}
 
 | Scenario | {titles} |
 | --- | {dashes} |
 | version | {versions} |
 """
+MERGED = "`--merge` has replaced single rows: they come from several runs of these versions."
 
 
 @dataclass(frozen=True)
@@ -45,8 +46,9 @@ class Row:
     seconds: float
 
 
-def write(rows: list[Row]) -> None:
-    PAGE.write_text(text(rows))
+def write(rows: list[Row], how: str = MERGED) -> None:
+    """Write the page. ``how``: how the rows were found."""
+    PAGE.write_text(text(rows, how))
 
 
 def merge(row: Row) -> None:
@@ -72,13 +74,14 @@ def read(page: str) -> list[Row]:
     return rows
 
 
-def text(rows: list[Row]) -> str:
+def text(rows: list[Row], how: str = MERGED) -> str:
     """The page."""
     pinned, notes = versions(), list[str]()
     agents = list(AGENTS)
     out = HEAD.format(
         day=datetime.datetime.now(datetime.UTC).date(),
         version=__version__,
+        how=how,
         titles=" | ".join(AGENTS[name].title for name in agents),
         dashes=" | ".join("---" for _ in agents),
         versions=" | ".join(pinned[name] for name in agents),
@@ -97,6 +100,9 @@ def text(rows: list[Row]) -> str:
         out += (
             "\n## Notes\n\n" + "\n".join(f"{number}. {note}" for number, note in enumerate(notes, 1)) + "\n"
         )
+    if any(row.scenario.name == "MCP conformance" for row in rows):
+        out += "\n## Conformance cases that fail\n\n| Why | Cases |\n| --- | --- |\n"
+        out += "".join(f"| {why} | {', '.join(names)} |\n" for why, names in FAILING.items())
     return out
 
 

@@ -19,7 +19,7 @@ _OUT_OF_REACH = re.compile(
     r"|connection (?:error|refused|reset|closed)|unable to connect|could not resolve|timed? ?out|\bdns\b|\b50[234]\b",
     re.IGNORECASE,
 )
-_MISUSED = re.compile(
+MISUSED = re.compile(
     r"^error: (?:option|unknown|unexpected|unrecognized|invalid|the argument|a value is required)"
     r"|^(?:Invalid values|Unknown arguments?|Not enough arguments):?",
     re.IGNORECASE | re.MULTILINE,
@@ -93,7 +93,7 @@ class Outcome:
         """Whether it did not even begin, for a reason that remains. ``misuses``: the agent's exit codes for that."""
         if self.begun or self.limited or self.out_of_reach or not 0 < code < _BY_SIGNAL:
             return False
-        return code in misuses or bool(_MISUSED.search(self.warned))
+        return code in misuses or bool(MISUSED.search(self.warned))
 
     def wait(self, now: float) -> float | None:
         """Return how many seconds to wait, if it said so."""

@@ -88,6 +88,19 @@ class AgentSession:
         """Return a text that can be stored, without secrets."""
         return self.project.redactor.mask(text.encode("utf-8", "replace").decode().replace("\0", "").strip())
 
+    def free_runs(self) -> list[RunRow]:
+        """Return the runs that have something left to do and that no process works on, newest first."""
+        store, at = self.project.store, self.project.at
+        return store.read(lambda view: list(sessions.free_runs(view, self.branch, at)))
+
+    def brief(self, found: SessionRun) -> str:
+        """Return what a session must know of its run."""
+        from leftoff.engine.find import Target
+        from leftoff.operations.checkpoints import brief_of
+
+        assert found.run is not None
+        return brief_of(self.project, Target(found.run, None), max(self.time_left / 2, 0.2))
+
     def opening(self, title: str | None) -> Opening:
         return sessions.session_opening(self.who, self.branch, title, self.project.git_facts())
 
@@ -177,19 +190,11 @@ def begin(session: AgentSession, *, again: bool = True) -> SessionRun:
 
 def _offered(session: AgentSession) -> RunRow | None:
     """Return the newest run that has something left to do and that no process works on."""
-    project = session.project
-    free = project.store.read(lambda view: list(sessions.free_runs(view, session.branch, project.at)))
+    free = session.free_runs()
     # Another worktree of the repository may have a newer one.
-    here = git_branch(project.folder)
+    here = git_branch(session.project.folder)
     own = (row for row in free if here and row.card.get("git_branch") == here)
     return next(own, free[0] if free else None)
-
-
-def other_offers(session: AgentSession) -> int:
-    """Return how many more such runs there are."""
-    project = session.project
-    free = project.store.read(lambda view: list(sessions.free_runs(view, session.branch, project.at)))
-    return max(len(free) - 1, 0)
 
 
 def resume_session(session: AgentSession) -> SessionRun:
@@ -232,18 +237,3 @@ def process_of(project: Project, session: str, found: list[Process]) -> Process 
     own = [process for process in found if held.get(process) == session]
     free = [process for process in found if process not in held]
     return next(iter(own or free or found), None)
-
-
-def source_of_run(session: AgentSession, row: RunRow) -> str:
-    """Return where a run came from; empty if it was started here."""
-    from leftoff.engine.quoting import source_of
-
-    return session.project.store.read(lambda view: source_of(view, row))
-
-
-def brief(session: AgentSession, row: RunRow) -> str:
-    """Return what a session must know of its run."""
-    from leftoff.engine.find import Target
-    from leftoff.operations.checkpoints import brief_of
-
-    return brief_of(session.project, Target(row, None), max(session.time_left / 2, 0.2))

@@ -16,7 +16,7 @@ import uuid
 from typing import Any, NamedTuple
 
 from leftoff.agents.adapters import Adapter, StepWishes, adapter, session_named
-from leftoff.agents.agent_outcome import Outcome
+from leftoff.agents.agent_outcome import MISUSED, Outcome
 from leftoff.agents.agent_process import NOT_FOUND, AgentLife, AgentStopped, SignalWatch, complain
 from leftoff.clock import iso
 from leftoff.engine.project import Project
@@ -31,6 +31,7 @@ CRASHES = 2  # of an agent that are answered by resuming its session, within one
 GUESSED, TOLD = 5, 100  # how often a service is waited for: where it does not say how long, and where it does
 WAIT, LONGEST = 60.0, 8 * 86400.0  # seconds, where it does not say how long; at most, if it says a week
 _SECRET = {"redacted": True}  # what stands in a record for a secret
+_RAISE = "Raise `{}` in the workflow file, then resume."
 WHY = 1200  # characters of what kept a step from its end: its checks, or its agent, said so
 GO_ON = (
     "You were interrupted. Continue the task where you left off, and do not repeat what is done. "
@@ -300,19 +301,24 @@ class Act:
 
 
 def _used_up(name: str, what: str, asked: StepWishes) -> str:
-    return f"its {getattr(asked, name)} {what} are used up (`{name}`)."
+    return f"its {getattr(asked, name)} {what} are used up. {_RAISE.format(name)}"
 
 
 def _why(how: Adapter, code: int, out: Outcome) -> str:
     """Return why an agent did not do it, in one line."""
     said = out.error or out.subtype or out.warned
-    if out.misused(code, how.misuses):
-        said = " ".join(_OPTIONS.split(said, maxsplit=1)[0].split())[:_FULL]
+    if out.misused(code, how.misuses):  # notices come before the reason, and how to call it comes after it
+        told = _OPTIONS.split(said, maxsplit=1)[0].strip()
+        lines = list(dict.fromkeys(told.splitlines()))
+        said = told if MISUSED.search(told) else " ".join([*lines[-1:], *lines[:-1]])
+        said = " ".join(said.split())[:_FULL]
     else:
         said = " ".join(said.split())[-_LAST:]
     if out.subtype and out.subtype not in ("success", said):
         said = f"{out.subtype}: {said}"
-    return f"{how.name} did not do it: {said or f'it ended with exit code {code}'}"
+    limit = {"error_max_turns": "turns", "error_max_budget_usd": "budget"}.get(out.subtype)
+    more = f". {_RAISE.format(limit)}" if limit else ""
+    return f"{how.name} did not do it: {said or f'it ended with exit code {code}'}{more}"
 
 
 def main() -> int:

@@ -17,7 +17,10 @@ export const Leftoff = async ({ client, directory }) => {
   const said = new Map() // the last text of a session
   const failed = new Set() // sessions whose turn ended with an error or an interrupt
 
-  const hook = (session, name, about = {}) =>
+  let last = Promise.resolve() // one hook after the other: OpenCode exits while the end of a turn is reported
+  const hook = (...event) => (last = last.then(() => call(...event)))
+
+  const call = (session, name, about = {}) =>
     new Promise((done) => {
       const [program, ...words] = COMMAND
       const child = spawn(program, words, { cwd: directory, stdio: ["pipe", "pipe", "ignore"] })

@@ -14,11 +14,11 @@ from leftoff.cli.text import Line, clean, columns, pad, printable, size, step_na
 from leftoff.clock import lasted, millis
 from leftoff.engine.approvals import how
 from leftoff.engine.attempt_logs import AttemptLog, Choice
+from leftoff.engine.brief import is_ours, touched_files
 from leftoff.engine.run_info import wait_words
 from leftoff.engine.turn_story import other_errors, turn_lines
 from leftoff.errors import usage_errors
 from leftoff.model.ids import ancestors, as_word, given_step, parent_of, shown_step
-from leftoff.model.words import AS_WRITTEN
 from leftoff.operations.checkpoints import show
 from leftoff.operations.runs import run_and_step
 from leftoff.operations.watching import LogFile, RunLogs, log_document, log_text, logs_of, redacted_log
@@ -28,7 +28,6 @@ from leftoff.operations.watching import LogFile, RunLogs, log_document, log_text
 PARTS = ("steps", "variables", "artifacts", "files")
 NARROW = 40  # columns: a narrower page shows only the symbol of a step's status
 # Records that the page leaves out: it shows them elsewhere, or a file has them.
-_LEFT_OUT = (("extra", AS_WRITTEN), ("context", "graph"))
 _CALM = ("pending", "completed", "skipped")  # items that need no look
 _MOST_ITEMS = 10  # items of a step that are shown one by one
 _MOST_FAILURES = 10  # failures that are shown in full
@@ -63,8 +62,12 @@ def show_page(found: dict[str, Any], screen: Screen) -> list[Line]:
     """Return the whole page: what the run is, then each part that has anything in it."""
     lines = wrapped([(clean(found["title"] or found["workflow"]), "title")], screen.columns)
     lines += facts(_about(found, screen), screen.columns)
+    touched = set(
+        touched_files(found)
+    )  # not what was uncommitted before the run, such as leftoff's own hooks
+    brief = _folded(found) | {"files": [about for about in found["files"] if about["path"] in touched]}
     for part in PARTS:
-        shown = _part_lines(part, found, screen) if part != "steps" else _step_lines(_folded(found), screen)
+        shown = _part_lines(part, brief, screen)
         lines += _section(part.capitalize(), shown)
     titles = ("Asked, newest first", "Where it stopped", "Left to do")
     for title, told in zip(titles, turn_lines(found), strict=True):  # of an agent's session
@@ -75,7 +78,11 @@ def show_page(found: dict[str, Any], screen: Screen) -> list[Line]:
             lines += _section("Errors", _failure_lines(other_errors(found["records"]), found["run_id"]))
         elif name not in ("run", "turn"):
             tell = _approval if name == "approval" else _record
-            own = {key: record for key, record in records.items() if (name, key) not in _LEFT_OUT}
+            own = {
+                key: record
+                for key, record in records.items()
+                if not is_ours(name, key) and (name, key) != ("context", "graph")
+            }
             named = [(_record_name(key, record, screen), tell(record)) for key, record in own.items()]
             lines += _section(name.capitalize(), _pairs(named, screen))
     return lines

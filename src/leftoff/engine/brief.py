@@ -176,12 +176,11 @@ def brief_parts(
     records = found["records"]
     told = _instructions(records)
     story = Story(found, now, project) if turns_of(found) else None
-    context = {
-        key: value for key, value in records.get("context", {}).items() if not _is_ours("context", key)
-    }
+    context = {key: value for key, value in records.get("context", {}).items() if not is_ours("context", key)}
     listed = found["workflow"] == SESSION
     more = "" if whole else f" More: `leftoff brief --all {as_word(found['run_id'])}`."
-    last = f"{'Look at `git diff` first.' if story is not None else ''}{more}".strip()
+    in_git = story is not None and story.git()
+    last = f"{'Look at `git status` and `git diff` first.' if in_git else ''}{more}".strip()
     return [
         FirmPart(_run(found, now, source, story)[:1]),
         *([QuotePart(story.task, 280, 1200 if whole else 420)] if story is not None and not source else []),
@@ -211,7 +210,11 @@ def brief_parts(
         Part("Notes, newest first:", _notes(records), 600 if whole else 200),
         Part(f"What {source} says about how to continue, to be checked:", told if source else [], 900),
         Part("Artifacts by step:", _artifacts(found["artifacts"]), 450 if whole else 120),
-        Part("Files touched:", _files(found) if story is None or whole else [], 250 if whole else 120),
+        Part(
+            "Files touched:",
+            [f"- {word(path)}" for path in touched_files(found)] if story is None or whole else [],
+            250 if whole else 120,
+        ),
         Part(
             "Other records (`leftoff get COLLECTION/KEY` prints one):",
             _others(records),
@@ -441,7 +444,7 @@ def _artifacts(artifacts: list[dict[str, Any]]) -> list[str]:
     return [f"- {_name(step) if step else 'no step'}: {word(path)}" for step, path in sorted(found)]
 
 
-def _files(found: dict[str, Any]) -> list[str]:
+def touched_files(found: dict[str, Any]) -> list[str]:
     """Return the files that were touched. Those that git called dirty before the run began, or when the hooks of its
     first agent step looked, and that are unchanged, were not."""
     began = by_time(found["created_at"])
@@ -449,12 +452,12 @@ def _files(found: dict[str, Any]) -> list[str]:
         looked = (by_time(about.get("captured_at")) for about in found["files"] if about.get("by") == "git")
         began = max(began, min(looked, default=began))
     known = [
-        about.get("path")
+        str(about.get("path"))
         for about in found["files"]
         if about.get("by") != "git" or by_time(about.get("captured_at")) > began
     ]
     changed = [path for turn in turns_of(found) for path in turn.get("files") or ()]
-    return [f"- {word(path)}" for path in dict.fromkeys([*known, *changed])]
+    return list(dict.fromkeys([*known, *changed]))
 
 
 def _others(records: dict[str, Any]) -> list[str]:
@@ -463,14 +466,14 @@ def _others(records: dict[str, Any]) -> list[str]:
         found = [
             key
             for key, value in known.items()
-            if not _is_ours(name, key) and not (name == "context" and isinstance(value, _PLAIN))
+            if not is_ours(name, key) and not (name == "context" and isinstance(value, _PLAIN))
         ]
         if found and (name not in WHOLE or name == "context"):
             out.append(f"- {len(found)} {name}: {short(', '.join(map(word, found[:_NAMED])), 200)}")
     return out
 
 
-def _is_ours(collection: str, key: str) -> bool:
+def is_ours(collection: str, key: str) -> bool:
     """Return whether leftoff keeps a record for itself."""
     if collection == "context":
         return key in (DIRTY, MARK) or key.startswith(BEFORE)

@@ -196,7 +196,7 @@ class Story:
         """Return where git stands; empty outside of a repository."""
         head, branch = git_head(self._project), git_branch(self._project)
         if head is None:
-            return ""
+            return f"Git: {word(branch)}, nothing committed yet." if branch else ""
         began, known = self.chain[0].get("git_head"), self._found["git_branch"]
         moved = f" (it was {word(known)})" if known and branch != known else ""
         since = "nothing committed since" if began == head else f"it was at {word(str(began)[:7])} before"
@@ -209,7 +209,7 @@ class Story:
             if turn.get("session") != after.get("session"):
                 end = {"completed": "", WAITING: ": asked a question"}.get(str(turn.get("status")))
                 end = f": {_outcome(turn, 'dead')}" if end is None else end
-                until = word(str(turn.get("ended_at"))[:16])
+                until = self._when(turn.get("ended_at"))
                 out.append(f"{agent_name(turn)}, until {until}{end}{_changed_files(turn)}")
         return out
 
@@ -247,20 +247,24 @@ class Story:
         said = [turn for turn in self.chain[::-1] if turn.get("said")]
         worked = [turn for turn in said if not (turn.get("status") == "completed" and turn.get("continues"))]
         text = str(next((turn["said"] for turn in [*worked, *said]), ""))
-        return Quote("Last words: ", "" if text.strip() == self.question().text else text)
+        return Quote("Last words: ", text.strip().removesuffix(self._questions()[-1]))
 
-    def question(self) -> Quote:
-        """Return what the user was asked and has not answered."""
-        found = ""
+    def _questions(self) -> list[str]:
+        """Return what the user was asked and has not answered, the last one last."""
+        found = [""]
         for turn in self.chain:
             if _asks(turn):
-                found = ""
-            found = str(turn.get("question") or last_question(str(turn.get("said") or "")) or found)
-        return Quote("Unanswered question to the user: ", found)
+                found = [""]
+            asked = str(turn.get("question") or last_question(str(turn.get("said") or "")))
+            found += [asked] if asked not in found else []
+        return found
+
+    def question(self) -> Quote:
+        return Quote("Unanswered question to the user: ", " ".join(self._questions()[-2:]).strip(), 0.9)
 
     def said_before(self) -> Quote:
         """Return what was decided, as far as it was said; else what was said before the last words."""
-        last, question, texts = self.last_words().text, self.question().text, list[str]()
+        last, asked, texts = self.last_words().text, self._questions()[1:], list[str]()
         for turn in self.turns:
             texts += [*(turn.get("said_before") or ()), turn.get("said") or ""]
         lines = [
@@ -268,7 +272,7 @@ class Story:
         ]
         lines = list(
             dict.fromkeys(
-                line.strip() for line in lines if line.strip() and not (question and question in line)
+                line.strip() for line in lines if line.strip() and not any(one in line for one in asked)
             )
         )
         decided = [line for line in lines if any(mark in f"{line.lower()} " for mark in _DECIDING)]

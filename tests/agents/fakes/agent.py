@@ -224,7 +224,8 @@ def usage() -> None:
             2,
         ),
         "gemini": (
-            f"\x1b[31mGemini CLI is not running in a trusted directory. {'To proceed, …' * 60}\x1b[0m",
+            "YOLO mode is enabled. All tool calls will be automatically approved.\n" * 2
+            + f"\x1b[31mGemini CLI is not running in a trusted directory. {'To proceed, …' * 60}\x1b[0m",
             55,
         ),
         "opencode": (f'Invalid values:\n  Argument: format, Given: "x"\nUsage: opencode\n{options}', 1),

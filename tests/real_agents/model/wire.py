@@ -17,7 +17,9 @@ SIDE = {  # what requests get that are no work of the agent's: a title, a choice
         '{"reasoning": "-", "model_choice": "pro", "complexity_reasoning": "-", "complexity_score": 50}'
     ),
 }
-MEMORY = "managed memory extraction subagent"  # of Qwen Code, after each session: its turns are not the user's
+MEMORY = (
+    "managed memory extraction subagent"  # of Qwen Code, after each session: its turns are not the user's
+)
 _KINDS = {
     400: "invalid_request_error",
     401: "authentication_error",

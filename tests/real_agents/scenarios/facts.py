@@ -139,4 +139,4 @@ def facts(bed: Bed, agent: Agent) -> str:
     found = [_session(bed, agent, moment) for moment in range(SESSIONS)]
     known, tokens = [one for one, _ in found], [length for _, length in found]
     must(f"every brief answers {LEAST} of 9: {known}", min(known) >= LEAST)
-    return f"{min(known)} to {max(known)} of 9, in {min(tokens)} to {max(tokens)} tokens"
+    return f"{', '.join(map(str, known))} of 9, in {', '.join(map(str, tokens))} tokens"
