@@ -1,4 +1,4 @@
-"""A place with no way out: namespaces of its own for the network, with a loopback only, and for processes.
+"""A place with no way out: namespaces of its own for the network, with a loopback only, for processes and for /tmp.
 
 Nothing that an agent does can leave the machine, and nothing that it starts outlives the bed.
 """
@@ -29,6 +29,6 @@ def enter(words: list[str], module: str = "tests.real_agents") -> None:
         )
     os.environ[_MARK] = "1"
     again = [sys.executable, "-m", module, *words]
-    os.execvp(
-        line[0], [*line, "bash", "-c", '"$@"; exit $?', "bed", *again]
-    )  # bash buries whom nobody waits for
+    # The temporary folder is their own as well: the sandbox of Codex makes a `.git` in it for a while, and every test
+    # of this machine below it would take that for its repository. bash buries whom nobody waits for.
+    os.execvp(line[0], [*line, "bash", "-c", 'mount -t tmpfs tmpfs /tmp && "$@"; exit $?', "bed", *again])

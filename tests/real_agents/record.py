@@ -126,7 +126,7 @@ def record(bed: Bed, agent: Agent) -> None:
     parts = flat(agent.lists(items), calls(write, agent.shell("echo no; exit 3")))
     kept.life("Write the guide", *parts, Answer("The guide is written."))
     kept.life("Break it", *[Answer(status=400, message="prompt is too bad")] * 9)
-    kept.life("Break it again", *[Answer(status=529, message="Overloaded")] * 40)
+    kept.life("Break it again", *[Answer(status=529, message="Overloaded", wait=1)] * 40)
     if agent.name == "claude":
         session = agent.session(kept.life("Start", Answer("Started.")))
         kept.life("/compact", Answer("<summary>What matters.</summary>"), resume=session)

@@ -20,25 +20,14 @@ _SAME = {
     "AfterTool": "PostToolUse",
 }
 _WRITES = frozenset(
-    (
-        "Write",
-        "Edit",
-        "MultiEdit",
-        "NotebookEdit",
-        "write_file",
-        "replace",
-        "edit",
-        "notebook_edit",
-        "apply_patch",
-    )
+    "Write Edit MultiEdit NotebookEdit write_file replace edit notebook_edit apply_patch".split()
 )
 # What is read of an event. The rest, and the bulk of a writing tool's input, does not go to the spool.
 _READ = (
-    *("hook_event_name", "session_id", "cwd", "transcript_path", "source", "reason", "trigger", "turn_id"),
-    *("prompt", "last_assistant_message", "prompt_response", "compact_summary", "background_tasks"),
-    *("tool_name", "error", "error_details", "is_interrupt"),
-    *("task_subject", "task_id", "agent_id", "agent_type"),
-)
+    "hook_event_name session_id cwd transcript_path source reason trigger turn_id prompt last_assistant_message "
+    "prompt_response compact_summary background_tasks tool_name error error_details is_interrupt task_subject task_id "
+    "agent_id agent_type"
+).split()
 _LONGEST_PATH = 4096  # of a folder; the system has none that is longer
 _CONTINUE = ("resume", "continue", "reprendre", "/leftoff-resume", "$leftoff-resume")
 # Gemini CLI reports this for an agent that said nothing, and sends this prompt itself after such an answer.

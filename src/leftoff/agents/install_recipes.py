@@ -62,12 +62,21 @@ COMMANDS = {
 }
 
 
+_EVENTS = (
+    "SessionStart UserPromptSubmit PreToolUse PostToolUse PostToolUseFailure TaskCreated TaskCompleted SubagentStop "
+    "PreCompact PostCompact Stop StopFailure SessionEnd"
+).split()
 _CLAUDE_WRITES = "Write|Edit|MultiEdit|NotebookEdit"
 _QWEN_WRITES = "write_file|edit|notebook_edit"
 _IN_THIS_FOLDER = (
     "\n{title} runs them only if it is started in this very folder, not in one below: "
     "`leftoff install {agent} --user` is for all."
 )
+
+
+def _events(matchers: dict[str, str], without: str = "") -> dict[str, str | None]:
+    """Return the events of an agent with the names of Claude Code, each with its matcher."""
+    return {event: matchers.get(event) for event in _EVENTS if event not in without.split()}
 
 
 class Recipe:
@@ -145,21 +154,14 @@ class Recipe:
 
 class ClaudeRecipe(Recipe):
     agent, title, folder_name, at_the_top = "claude", "Claude Code", ".claude", True
-    events = {
-        "SessionStart": "startup|resume|clear|compact|fork",
-        "UserPromptSubmit": None,
-        "PreToolUse": _CLAUDE_WRITES,
-        "PostToolUse": f"{_CLAUDE_WRITES}|TodoWrite|TaskCreate|TaskUpdate|ExitPlanMode",
-        "PostToolUseFailure": f"{_CLAUDE_WRITES}|Bash",
-        "TaskCreated": None,
-        "TaskCompleted": None,
-        "SubagentStop": None,
-        "PreCompact": None,
-        "PostCompact": None,
-        "Stop": None,
-        "StopFailure": None,
-        "SessionEnd": None,
-    }
+    events = _events(
+        {
+            "SessionStart": "startup|resume|clear|compact|fork",
+            "PreToolUse": _CLAUDE_WRITES,
+            "PostToolUse": f"{_CLAUDE_WRITES}|TodoWrite|TaskCreate|TaskUpdate|ExitPlanMode",
+            "PostToolUseFailure": f"{_CLAUDE_WRITES}|Bash",
+        }
+    )
     trust = """\
 Claude Code asks two things the first time: "Is this a project you created or one you trust?", then
 "New MCP server found in this project: leftoff"; choose "Use this MCP server". `claude -p` runs the hooks unasked."""
@@ -175,17 +177,10 @@ Claude Code asks two things the first time: "Is this a project you created or on
 
 class CodexRecipe(Recipe):
     agent, title, folder_name, hooks_file = "codex", "Codex", ".codex", "hooks.json"
-    events = {
-        "SessionStart": None,
-        "UserPromptSubmit": None,
-        "PreToolUse": "apply_patch",
-        "PostToolUse": "apply_patch|update_plan",
-        "SubagentStop": None,
-        "PreCompact": None,
-        "PostCompact": None,
-        "Stop": None,
-        "SessionEnd": None,
-    }
+    events = _events(
+        {"PreToolUse": "apply_patch", "PostToolUse": "apply_patch|update_plan"},
+        without="PostToolUseFailure TaskCreated TaskCompleted StopFailure",
+    )
     trust = """\
 Codex skips hooks without a word until you trust them: start `codex` here once. It asks whether to trust the folder,
 then "Hooks need review"; choose "Trust all and continue". It asks again when they change, as after this. Until then
@@ -260,19 +255,14 @@ OpenCode asks nothing: it loads the plugin and starts the MCP server the next ti
 
 class QwenRecipe(Recipe):
     agent, title, folder_name, at_the_top = "qwen", "Qwen Code", ".qwen", True
-    events = {
-        "SessionStart": None,
-        "UserPromptSubmit": None,
-        "PreToolUse": _QWEN_WRITES,
-        "PostToolUse": f"{_QWEN_WRITES}|todo_write|run_shell_command",
-        "PostToolUseFailure": f"{_QWEN_WRITES}|run_shell_command",
-        "SubagentStop": None,
-        "PreCompact": None,
-        "PostCompact": None,
-        "Stop": None,
-        "StopFailure": None,
-        "SessionEnd": None,
-    }
+    events = _events(
+        {
+            "PreToolUse": _QWEN_WRITES,
+            "PostToolUse": f"{_QWEN_WRITES}|todo_write|run_shell_command",
+            "PostToolUseFailure": f"{_QWEN_WRITES}|run_shell_command",
+        },
+        without="TaskCreated TaskCompleted",
+    )
 
     def entries(self) -> dict[str, SettingsEntries]:
         todo_list = Switch(("tools", "todoWrite", "enabled"), True)

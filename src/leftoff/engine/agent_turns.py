@@ -218,28 +218,13 @@ def close_turn(row: RunRow, changes: ChangeSet) -> None:
 
 # What a user says to have the same work continued, at the beginning of a prompt or anywhere in it.
 _GO_ON = (
-    *(
-        "resume",
-        "continue",
-        "reprendre",
-        "go on",
-        "carry on",
-        "keep going",
-        "go ahead",
-        "proceed",
-        "try again",
-    ),
-    *("finish it", "finish the", "leftoff resume"),
+    *("resume", "continue", "reprendre", "go on", "carry on", "keep going", "go ahead", "proceed"),
+    *("try again", "finish it", "finish the", "leftoff resume"),
 )
 _THE_REST = ("what is left", "where you left off", "where it stopped", "the rest")
 _POLITE = ("please", "ok", "okay", "yes", "and", "now", "then", "so")
 _COURTESIES = (
-    "anything else",
-    "else i can",
-    "can i help",
-    "may i help",
-    "what would you like",
-    "can i do for",
+    *("anything else", "else i can", "can i help", "may i help", "what would you like", "can i do for"),
 )
 _SHORT = 160  # characters of a prompt that may only ask to continue
 _STEM = 4  # letters by which a word of a prompt and one of a path are the same

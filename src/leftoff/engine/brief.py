@@ -31,15 +31,7 @@ LIMIT, ALL = 1600, 8000  # characters: by default, and of everything
 _LEAST = 90  # characters that a part keeps if all together have too little room
 _INSTRUCTION = 1200  # characters; other facts have fewer
 _NAMED = 100  # keys of other records
-WHOLE = (
-    "run",
-    "note",
-    "error",
-    "approval",
-    "turn",
-    "context",
-    "member",
-)  # collections whose values are shown
+WHOLE = "run note error approval turn context member".split()  # collections whose values are shown
 _PLAIN = (str, int, float)  # what fits in a line
 _BOXES = {"completed": "[x]", "running": "[>]", "pending": "[ ]", "skipped": "[-]"}
 

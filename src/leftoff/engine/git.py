@@ -25,14 +25,7 @@ _LINE = 1 << 13  # characters of one that says where a repository is
 DIRTY = "git_dirty"  # a key of `context`: the paths that were not committed
 MOST_DIRTY = 1000  # paths that are stored there
 GIT_S = 10.0
-_PLACES = (
-    "GIT_DIR",
-    "GIT_WORK_TREE",
-    "GIT_INDEX_FILE",
-    "GIT_OBJECT_DIRECTORY",
-    "GIT_PREFIX",
-    "GIT_COMMON_DIR",
-)
+_PLACES = "GIT_DIR GIT_WORK_TREE GIT_INDEX_FILE GIT_OBJECT_DIRECTORY GIT_PREFIX GIT_COMMON_DIR".split()
 # A folder of a clone may look like a repository, with a configuration that names commands. Git before 2.38
 # has no option against that, so `_is_disguised` also looks.
 _SAFE = ("-c", "core.fsmonitor=false", "-c", "safe.bareRepository=explicit")

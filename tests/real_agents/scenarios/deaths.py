@@ -184,7 +184,9 @@ def moments(bed: Bed, agent: Agent) -> str:
 def _errors(bed: Bed, agent: Agent, status: int) -> None:
     project = bed.project(agent.name)
     write = agent.write(str(project.folder / "guide.md"), "# Guide\n")
-    refuses = Answer(status=status, message=f"the service says {status}", wait=1 if status == 429 else None)
+    refuses = Answer(
+        status=status, message=f"the service says {status}", wait=1 if status in (429, 529) else None
+    )
     bed.model.script(*calls(write), *[refuses] * 40)
     agent.tell(project, "Write the guide")
     run = project.show()

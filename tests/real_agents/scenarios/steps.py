@@ -171,7 +171,11 @@ def failover(bed: Bed, agent: Agent) -> str:
         bed.model.script(*calls(write), Answer(f"Written by {name}."))
 
         def refuse(request: Request) -> Answer | None:
-            return Answer(status=429, message="Rate limit reached.") if request.agent == agent.name else None
+            return (
+                Answer(status=429, message="Rate limit reached.", wait=1)
+                if request.agent == agent.name
+                else None
+            )
 
         bed.model.replies = refuse
         expect(f"exit code, to {name}", 0, play(project))
