@@ -27,7 +27,6 @@ from leftoff.host import Process, agent_above, orphan, scope, started, words_of
 from leftoff.model.changes import counts_of
 from leftoff.model.codec import text
 from leftoff.model.words import QUESTION
-from leftoff.store.rows import RunRow
 
 _REPORTED = ("SessionStart", "UserPromptSubmit")  # the agent reads the answer to these
 HOOK_S = 0.5  # seconds that a hook drains, and waits for the store
@@ -278,8 +277,7 @@ def _told_at_begin(session: AgentSession, found: SessionRun) -> str:
     wrong = _fault(found.fault)
     if found.open:
         return f"{wrong}\n\n{session.brief(found)}" if wrong else session.brief(found)
-    offered = _offer(session, found.offered) if found.offered is not None else ""
-    return "\n".join(line for line in (offered, wrong) if line)
+    return "\n".join(line for line in (_offer(session, found), wrong) if line)
 
 
 def _told_at_resume(session: AgentSession, found: SessionRun) -> str:
@@ -304,8 +302,11 @@ def _told_at_resume(session: AgentSession, found: SessionRun) -> str:
     )
 
 
-def _offer(session: AgentSession, row: RunRow) -> str:
+def _offer(session: AgentSession, found: SessionRun) -> str:
     """Return one sentence about a run that nobody works on. It quotes nothing of a run that came from elsewhere."""
+    row = found.offered
+    if row is None:
+        return ""
     counts = counts_of(row.counts)
     done, total = counts["completed"] + counts["skipped"], sum(counts.values())
     steps = f", {done} of {total} steps done" if total else ""
