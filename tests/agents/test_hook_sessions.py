@@ -343,3 +343,30 @@ def test_a_run_of_this_git_branch_is_offered_first(project: Path) -> None:
     for folder, name in ((project, "first"), (side, "second")):
         told = Session(folder, f"after-{name}").context("SessionStart", source="startup")
         assert told is not None and f"half of {name}" in told
+
+
+def test_workflow_runs_of_the_agent_are_listed(project: Path, living: Living) -> None:
+    """One that ended is completed. One whose session died is abandoned, and says which of its agents have finished."""
+    transcripts = project / "transcripts"
+    for session, run, ended in (("dies", "wf_1", False), ("dies", "wf_2", True)):
+        own = transcripts / session
+        journal = own / "subagents" / "workflows" / run / "journal.jsonl"
+        journal.parent.mkdir(parents=True)
+        begun = [{"type": "started", "key": label, "label": label} for label in ("look", "write")]
+        lines = [*begun, {"type": "result", "key": "look"}, *([{"type": "result", "key": "write"}] * ended)]
+        journal.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+        if ended:
+            (own / "workflows").mkdir()
+            (own / "workflows" / f"{run}.json").write_text("{}")
+    living.todos(half_done="in_progress")
+    about = {"source": "startup", "transcript_path": str(transcripts / "next.jsonl")}
+    Session(project, "next").fire("SessionStart", **about)
+    listed = succeed("ls", "--all", "--json", cwd=project).json["runs"]
+    assert {"wf_2": "completed"} == {one["run_id"]: one["status"] for one in listed if "wf_" in one["run_id"]}
+    living.kill()
+    told = Session(project, "third").context("SessionStart", **about)
+    assert told is not None and "wf_" not in told
+    run = succeed("show", "wf_1", "--json", cwd=project).json
+    assert "abandoned" == run["status"]
+    steps = {one["step"]: one["status"] for one in run["step_records"]}
+    assert {"look": "completed", "write": "pending"} == steps

@@ -41,7 +41,7 @@ from leftoff.engine.tracking import (
     still_complete,
     store_first,
 )
-from leftoff.engine.transcript import ANSWERED, CANCELLED, failed_commands
+from leftoff.engine.transcript import ANSWERED, CANCELLED, failed_commands, workflow_runs
 from leftoff.errors import Corrupt, StoreUnavailable
 from leftoff.model.changes import ChangeSet
 from leftoff.store.base import Tx
@@ -198,6 +198,7 @@ def _stop(session: AgentSession, event: HookEvent) -> None:
             status, busy = INTERRUPTED, False
             seal = Seal("user_interrupt", note="the user interrupted the turn")
     _end_turn(session, status, said, seal, busy=busy)
+    sessions.record_workflows(session.project, "claude", workflow_runs(event.text("transcript_path")))
 
 
 def _stop_failure(session: AgentSession, event: HookEvent) -> None:

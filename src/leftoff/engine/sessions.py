@@ -8,9 +8,10 @@ event that is work.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from leftoff.engine.agent_turns import drop_talk
+from leftoff.engine.agent_turns import ListItem, drop_talk, put_list
 from leftoff.engine.commit import Reported, Seal, Terms, report_in
 from leftoff.engine.continue_run import cut_turn, put_back_open_steps
 from leftoff.engine.find import SESSION, Moved, is_own_session, is_spent, need_unmoved, twins
@@ -18,6 +19,7 @@ from leftoff.engine.lease import epoch_of, idle, refuse_driven
 from leftoff.engine.lease import state as lease_state
 from leftoff.engine.opening import Opening, opening_changes, start_in, status_changes
 from leftoff.engine.run_reader import Reader
+from leftoff.engine.step_lifecycle import steps_in
 from leftoff.errors import LeaseHeld
 from leftoff.host import ALIVE, GONE, Process, debug
 from leftoff.model.changes import ChangeSet
@@ -29,6 +31,7 @@ from leftoff.store.rows import LIMIT_MS, BlobRow, Holder, Lease, RunRow
 if TYPE_CHECKING:
     from leftoff.engine.commit import Make
     from leftoff.engine.project import Project
+    from leftoff.engine.transcript import WorkflowRun
 
 _MOST = 200  # unfinished runs that are read for one to offer
 
@@ -258,3 +261,41 @@ def finish_spent(project: Project, branch: str) -> int:
     done = store.write(work)
     drop_talk(store, done)
     return len(done)
+
+
+# -- workflow runs of Claude Code
+
+
+def record_workflows(project: Project, agent: str, found: list[WorkflowRun]) -> None:
+    """Record workflow runs of an agent as runs that are over: completed, or abandoned if their session died."""
+    store, at, scrubber = project.store, project.at, project.redactor
+
+    def is_new(view: View, one: WorkflowRun) -> bool:
+        if view.find_run(one.run_id, hidden=True) is not None:
+            return False
+        rows = view.list_runs({"session": one.session})
+        lives = any(lease_state(view.lease(row.run), at) in (ALIVE, "unknown") for row in rows)
+        return one.ended or (bool(rows) and not lives)
+
+    def work(tx: Tx, one: WorkflowRun) -> None:
+        if not is_new(tx, one):
+            return
+        name = scrubber.mask(one.name)
+        opening = Opening("claude-workflow", title=name, run_id=one.run_id, facts={"agent": agent})
+        head, _, _ = start_in(tx, opening, opening_changes(opening, at, scrubber), [], at, None)
+        row = tx.run_row(head.run)
+        assert row is not None
+        items = [ListItem(scrubber.mask(text), "completed") for text in one.finished]
+        items += [ListItem(scrubber.mask(text)) for text in one.others]
+
+        def make(tx: Tx, row: RunRow, changes: ChangeSet) -> None:
+            put_list(steps_in(store, tx, row, changes, at), items, one.session)
+            cut_off = "Its session died. A new workflow run repeats the agents that have finished."
+            end = "completed" if one.ended else "abandoned"
+            status_changes(changes, end, at, summary=None if one.ended else cut_off)
+
+        report_in(store, tx, row, make, Terms(at), ChangeSet(scrubber))
+
+    if found and store.exists():
+        for new in store.read(lambda view: [one for one in found if is_new(view, one)]):
+            store.write(partial(work, one=new))

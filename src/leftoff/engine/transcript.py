@@ -63,23 +63,48 @@ def since_prompt(path: str, prompt: str) -> Since:
     return Since(said[::-1], error, failed[::-1], doing[::-1])
 
 
-def workflow_runs(path: str) -> list[str]:
-    """Return the workflow runs of a session of Claude Code that did not end: which agents of each have finished.
+class WorkflowRun(NamedTuple):
+    """A workflow run of Claude Code: its id and name, its session, whether it ended by itself, and which of its agents
+    have finished."""
+
+    run_id: str
+    name: str
+    session: str
+    ended: bool
+    finished: list[str]
+    others: list[str]
+
+    @property
+    def told(self) -> str:
+        finished, others = (", ".join(names) or "none" for names in (self.finished, self.others))
+        return f"{self.run_id}: finished: {finished}; not finished: {others}"
+
+
+def workflow_runs(path: str) -> list[WorkflowRun]:
+    """Return the workflow runs of a session of Claude Code.
 
     Claude Code writes a journal next to the transcript, and a document when the run has ended.
     """
     folder, out = path.removesuffix(".jsonl"), []
-    journals = os.path.join(folder, "subagents", "workflows")
+    journals, own = os.path.join(folder, "subagents", "workflows"), os.path.join(folder, "workflows")
     for run in sorted(os.listdir(journals)) if os.path.isdir(journals) else ():
-        if os.path.exists(os.path.join(folder, "workflows", f"{run}.json")):
-            continue
         lines = [_decoded(line) for line in _tail(os.path.join(journals, run, "journal.jsonl"))]
         done = {one.get("key") for one in lines if one.get("type") == "result"}
         begun = {one.get("key"): str(one.get("label")) for one in lines if one.get("type") == "started"}
         names = [[label for key, label in begun.items() if (key in done) == state] for state in (True, False)]
-        finished, others = (", ".join(part) or "none" for part in names)
-        out.append(f"{run}: finished: {finished}; not finished: {others}")
+        scripts = os.path.join(own, "scripts")
+        files = os.listdir(scripts) if os.path.isdir(scripts) else []
+        name = next((file[: -len(run) - 4] for file in files if file.endswith(f"-{run}.js")), run)
+        ended = os.path.exists(os.path.join(own, f"{run}.json"))
+        out.append(WorkflowRun(run, name, os.path.basename(folder), ended, *names))
     return out
+
+
+def all_workflow_runs(path: str) -> list[WorkflowRun]:
+    """Return those of all sessions whose transcripts are in the same folder."""
+    folder = os.path.dirname(path)
+    names = sorted(os.listdir(folder)) if path and os.path.isdir(folder) else []
+    return [run for name in names for run in workflow_runs(os.path.join(folder, name))]
 
 
 def gemini_end(path: str) -> str:

@@ -80,7 +80,8 @@ def _document(project: Project, found: Target, whole: Collection[str] | None) ->
         if isinstance(turn, dict) and not turn.get("said") and isinstance(turn.get("transcript"), str):
             _add_transcript(project, turn)
         if isinstance(turn, dict) and isinstance(turn.get("transcript"), str):
-            runs = [project.redactor.mask(one) for one in workflow_runs(turn["transcript"])]
+            cut_off = [one.told for one in workflow_runs(turn["transcript"]) if not one.ended]
+            runs = [project.redactor.mask(one) for one in cut_off]
             turn.update({"workflows": runs} if runs else {})
     return out
 

@@ -9,6 +9,7 @@ from tests.real_agents.bed import Bed, Project, Unsupported, expect, must
 from tests.real_agents.model.answers import Answer, Call, Request
 from tests.real_agents.scenarios import scenario
 from tests.real_agents.scenarios.deaths import BRIEF, finishes, killed, told
+from tests.real_agents.scenarios.sessions import states
 from tests.real_agents.terminal import Terminal
 
 HEADLESS = {"claude": "/compact", "qwen": "/compress"}  # the prompts that compact without a terminal
@@ -138,7 +139,10 @@ await agent("Say two")
 """
 
 
-@scenario("its own workflow run, cut off", "the brief says which of its agents have finished")
+@scenario(
+    "its own workflow run, cut off",
+    "it is listed as a run, and the brief says which of its agents have finished",
+)
 def workflow_run(bed: Bed, agent: Agent) -> None:
     if agent.name != "claude":
         raise Unsupported(f"{agent.title} has no workflow runs")
@@ -160,3 +164,6 @@ def workflow_run(bed: Bed, agent: Agent) -> None:
     bed.model.script(Answer("I know."))
     agent.tell(project, "resume")
     must("it is told which have finished", told(bed, "finished: Say one; not finished: Say two"))
+    run = next(one for one in project.runs() if one["run_id"].startswith("wf_"))
+    expect("its state", "abandoned", run["status"])
+    expect("its agents", {"Say one": "completed", "Say two": "pending"}, states(project.show(run["run_id"])))
