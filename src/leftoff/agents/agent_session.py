@@ -13,18 +13,12 @@ from leftoff.engine import sessions
 from leftoff.engine.find import is_spent
 from leftoff.engine.git import git_branch, git_head, main_worktree, upward
 from leftoff.engine.opening import Opening
-from leftoff.engine.project import (
-    Project,
-    find_project,
-    in_git,
-    is_project,
-    local_folder,
-    store_location,
-)
+from leftoff.engine.project import Project, find_project, in_git, is_project, local_folder, store_location
 from leftoff.engine.quoting import both_ends
 from leftoff.engine.sessions import Who
 from leftoff.engine.settings import Caller
 from leftoff.engine.tracking import Peeked, Workspace
+from leftoff.engine.transcript import WorkflowRun
 from leftoff.errors import Corrupt, LeftoffError, StoreUnavailable, Unsupported
 from leftoff.host import Process
 from leftoff.store.rows import RunRow
@@ -100,6 +94,10 @@ class AgentSession:
 
         assert found.run is not None
         return brief_of(self.project, Target(found.run, None), max(self.time_left / 2, 0.2))
+
+    def record_workflows(self, found: list[WorkflowRun]) -> None:
+        """Record workflow runs of Claude Code, which no other agent has."""
+        sessions.record_workflows(self.project, "claude", found)
 
     def opening(self, title: str | None) -> Opening:
         return sessions.session_opening(self.who, self.branch, title, self.project.git_facts())

@@ -21,7 +21,6 @@ from leftoff.clock import ago
 from leftoff.engine.findings import REFUSE, RESUME
 from leftoff.engine.project import Project
 from leftoff.engine.quoting import named, quoted, source_of, tame, word
-from leftoff.engine.sessions import record_workflows
 from leftoff.engine.settings import CALLER
 from leftoff.engine.transcript import all_workflow_runs
 from leftoff.errors import LeftoffError, NeedsPerson
@@ -170,7 +169,7 @@ def _answer(project: Project, folder: str, delivery: Delivery, name: str) -> byt
     if not session.driven:
         _export(folder, session.who.session, found.run.run_id if found.run is not None else "")
     try:
-        record_workflows(session.project, "claude", all_workflow_runs(event.text("transcript_path")))
+        session.record_workflows(all_workflow_runs(event.text("transcript_path")))
     except (OSError, LeftoffError) as error:  # the answer does not depend on it
         log_error(folder, delivery.agent, "workflow runs", _in_words(error))
     return _context(event, _told_at_begin(session, found))

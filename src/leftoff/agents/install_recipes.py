@@ -12,13 +12,7 @@ import shlex
 from typing import Any
 
 from leftoff.agents.opencode_plugin import opencode_plugin
-from leftoff.agents.settings_text import (
-    BLANKS,
-    SettingsEntries,
-    Switch,
-    hook_commands,
-    read_json_settings,
-)
+from leftoff.agents.settings_text import BLANKS, SettingsEntries, Switch, hook_commands, read_json_settings
 
 SKILL = """---
 name: leftoff

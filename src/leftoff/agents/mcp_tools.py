@@ -242,10 +242,7 @@ class Tools(NamedTuple):
         ] = None,
         workflow: Annotated[str | None, Field(description="Only runs of this workflow.")] = None,
         branch: Annotated[str | None, Field(description="Only runs of this branch.")] = None,
-        limit: Annotated[
-            int | None,
-            Field(description="So many, up to 500, with all fields."),
-        ] = None,
+        limit: Annotated[int | None, Field(description="So many, up to 500, with all fields.")] = None,
         offset: Offset = 0,
     ) -> Answer:
         """List the runs of this project, latest first: a page of summaries."""

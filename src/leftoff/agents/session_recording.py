@@ -198,7 +198,7 @@ def _stop(session: AgentSession, event: HookEvent) -> None:
             status, busy = INTERRUPTED, False
             seal = Seal("user_interrupt", note="the user interrupted the turn")
     _end_turn(session, status, said, seal, busy=busy)
-    sessions.record_workflows(session.project, "claude", workflow_runs(event.text("transcript_path")))
+    session.record_workflows(workflow_runs(event.text("transcript_path")))
 
 
 def _stop_failure(session: AgentSession, event: HookEvent) -> None:
