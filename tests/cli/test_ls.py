@@ -18,7 +18,7 @@ from tests.cli.terminal import shown
 
 RUN_KEYS = {
     "run_id", "workflow", "title", "branch", "git_branch", "issue", "status", "created_at", "updated_at",
-    "completed_at", "steps", "percent", "current_step", "next_step", "head", "health", "session_id", "parent",
+    "completed_at", "steps", "percent", "current_step", "next_step", "head", "health", "session_id", "parent", "why",
 }  # fmt: skip
 STEP_KEYS = {"total", "completed", "failed", "running", "waiting", "blocked", "pending", "skipped"}
 

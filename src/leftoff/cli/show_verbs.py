@@ -125,6 +125,7 @@ def _about(found: dict[str, Any], screen: Screen) -> list[tuple[str, Line]]:
         "agent": own.get("agent"),
         "session": found["session_id"],
         "parent": found["parent"],
+        "why": found["why"],
         "summary": own.get("summary"),
     }
     out += [(name, [(clean(str(thing)), "")]) for name, thing in optional.items() if thing]

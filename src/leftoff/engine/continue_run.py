@@ -32,6 +32,7 @@ from leftoff.engine.opening import (
     asked_id,
     newest_of,
     opening_changes,
+    run_again,
     start_in,
     status_changes,
 )
@@ -228,14 +229,15 @@ def go_on(
     report(store, row, make, terms, scrubber)
 
 
-def put_back_open_steps(reader: Reader, changes: ChangeSet, at: int) -> None:
+def put_back_open_steps(reader: Reader, changes: ChangeSet, at: int, why: str | None = None) -> None:
     """Put into a change set that the run is running, and that what was in flight or failed is to be done.
 
-    A turn that an agent's session had not ended was interrupted.
+    A turn that an agent's session had not ended was interrupted. ``why``: why it continues, if the user said so.
     """
     status = reader.value("run", "status")
-    if status is None or status.plain != "running":
-        status_changes(changes, "running", at)
+    before = "running" if status is None else str(status.plain)
+    if before != "running" or reader.value("run", "program") is not None:
+        run_again(changes, before, at, why)
     steps = lifecycle.Steps(reader, changes, at)
     for path in reader.view.open_steps(reader.run):
         record = steps.get_or_new(path)
@@ -273,7 +275,7 @@ def continue_run(
 
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
         reader = Reader(store, tx, row.run, row.run_id)
-        put_back_open_steps(reader, changes, at)
+        put_back_open_steps(reader, changes, at, request.why)
         if row.card.get("program") is not None:  # no process works on it before it is started again
             changes.put("run", "status", "paused")
         if session is not None and session != row.session:

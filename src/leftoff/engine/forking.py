@@ -30,13 +30,14 @@ from leftoff.host import Process, this_process
 from leftoff.model.changes import NO_COUNTS, ChangeSet, Version, blob_stored
 from leftoff.model.codec import payload
 from leftoff.model.codec import store as encoded
+from leftoff.model.words import WHY_AGAIN
 from leftoff.store.base import VALUE_MAX, SqlStore, Tx, View
 from leftoff.store.rows import BlobRow
 
 if TYPE_CHECKING:
     from leftoff.model.changes import Scrubber
 
-_LEFT_BEHIND = ("session_id", "completed_at", "summary", "imported")
+_LEFT_BEHIND = ("session_id", "completed_at", "summary", "imported", WHY_AGAIN)
 
 CopiedRecord = tuple[str, str, bytes, tuple[str, int] | None]
 
@@ -103,7 +104,9 @@ def copied_records(
 ) -> list[CopiedRecord]:
     """Return the records to copy, in order, changed where a fork differs. Add the blobs that this needs."""
     row, seq = target.row, target.seq
-    own = {"branch": branch, "status": status, "created_at": iso(at), "parent": f"{row.run_id}@{seq}"}
+    parent = f"{row.run_id}@{seq}"
+    own = {"branch": branch, "status": status, "created_at": iso(at), "parent": parent}
+    own["why"] = f"forked from {parent}"
 
     def read(view: View) -> list[CopiedRecord]:
         _, records = proved_version(view, row.run, row.run_id, seq)

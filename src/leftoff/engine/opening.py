@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from leftoff.clock import compact, iso
 from leftoff.engine import step_lifecycle as lifecycle
 from leftoff.engine.commit import Head, Seal, Terms, commit_in, save_blobs
-from leftoff.engine.find import twins
+from leftoff.engine.find import SESSION, twins
 from leftoff.engine.lease import take
 from leftoff.errors import Conflict, Invalid, NotFound
 from leftoff.host import Process
 from leftoff.model.changes import APPEND, NOTHING, Change, ChangeSet, Version
 from leftoff.model.ids import check_key, check_run_id, check_step, slug
-from leftoff.model.words import ISSUE, UNFINISHED, in_words
+from leftoff.model.words import ISSUE, UNFINISHED, WHY_AGAIN, in_words, was
 from leftoff.store.base import SqlStore, Tx, View
 from leftoff.store.follower import Follower
 from leftoff.store.rows import BlobRow, RunRow
@@ -145,6 +145,12 @@ def start_in(
         for order, name in enumerate(tx.follower.steps(opening, at)):
             lifecycle.put(changes, name, lifecycle.declare(order))
     workflow, branch = opening.workflow, opening.branch
+    if "why" not in opening.facts:
+        last = next(iter(tx.list_runs({"workflow": workflow, "branch": branch}, 1)), None)
+        why = f"a new run: {last.run_id} {was(last.status)}" if last else "first run"
+        if workflow == SESSION:
+            why = f"a session of {opening.facts.get('agent') or 'an agent'}"
+        changes.put("run", "why", why)
     run = tx.add_run(run_id, at, workflow=workflow, branch=branch, status="running")
     epoch = take(tx, run, run_id, driver, at) if driver else None
     head = Head(run, run_id, 0, 0)
@@ -235,6 +241,14 @@ def status_changes(changes: ChangeSet, status: str, at: int, *, summary: str | N
         changes.put("run", "completed_at", iso(at))
     if summary is not None:
         changes.put("run", "summary", summary)
+
+
+def run_again(changes: ChangeSet, status: str, at: int, why: str | None) -> None:
+    """Put into a change set that a run continues, and why: by default what its ``status`` was."""
+    if status != "running":
+        status_changes(changes, "running", at)
+    said = "it was interrupted" if status == "running" else f"it {was(status)}"
+    changes.put("run", WHY_AGAIN, f"continued: {why or said}")
 
 
 # -- runs with the history that another program recorded

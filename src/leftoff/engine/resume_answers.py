@@ -47,7 +47,7 @@ class ResumeRequest(NamedTuple):
     ``target``: the run, and the version to go back to if that is an older one. ``from_step``: this step and every
     later one run again. ``only``: nothing but these steps runs, finished ones again (``None``: all that is left);
     ``failed``: failed steps are among them; ``adds``: those of them that are new, with their records. ``repeat``:
-    single steps that run once more; ``why``: why, by step, if the user did not name it. ``variables``: values that
+    single steps that run once more; ``whys``: why, by step, if the user did not name it. ``variables``: values that
     are set first. ``accept``: codes of findings that are accepted; ``answers``: a choice by code, or by
     code:subject; ``yes``: the answer to most other questions. ``restart``: a step that still runs is ended, not
     followed. ``workflow``: the definition from now on, if its file was given. ``deep``: every file is hashed. Not
@@ -61,7 +61,7 @@ class ResumeRequest(NamedTuple):
     adds: Mapping[str, dict[str, Any]] = {}
     failed: bool = False
     repeat: frozenset[str] = frozenset()
-    why: Mapping[str, str] = {}
+    whys: Mapping[str, str] = {}
     variables: Mapping[str, Any] = {}
     accept: Collection[str] = ()
     yes: bool = False
@@ -97,10 +97,17 @@ class ResumeRequest(NamedTuple):
             found |= set(from_step(steps, self.from_step, self.target.row.run_id))
         return found
 
+    @property
+    def why(self) -> str | None:
+        """Return why the run continues, if the user asked for more than that it continues."""
+        if self.seq is not None:
+            return f"you asked to go back to version {self.seq}"
+        options = (("--from-step", self.from_step), ("--failed", self.failed), ("--only", self.only))
+        return next((f"you asked with {name}" for name, given in options if given), None)
+
     def why_again(self, path: str) -> str:
         """Return why a step runs once more."""
-        asked = "you asked with --only" if self.from_step is None else "you asked with --from-step"
-        return self.why.get(path, asked)
+        return self.whys.get(path, self.why or "you asked with --only")
 
     def seal(self) -> Seal | None:
         """Return how going back to do steps again is sealed."""
@@ -275,7 +282,7 @@ class Answers:
         return request._replace(
             variables={**request.variables, **typed},
             repeat=frozenset(self.again) | single,
-            why=self.again,
+            whys=self.again,
             only=selection.only,
         )
 

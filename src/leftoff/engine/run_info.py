@@ -9,7 +9,7 @@ from leftoff.engine.lease import ELSEWHERE, idle
 from leftoff.engine.lease import state as lease_state
 from leftoff.host import GONE
 from leftoff.model.changes import counts_of
-from leftoff.model.words import EXPECTED, FINISHED, QUESTION, STANDS, WAITS
+from leftoff.model.words import EXPECTED, FINISHED, QUESTION, STANDS, WAITS, WHY_AGAIN
 from leftoff.store.base import SqlStore, View
 from leftoff.store.rows import Lease, RunRow
 
@@ -122,6 +122,7 @@ class RunInfo:
             "health": self.health,
             "session_id": row.session,
             "parent": card.get("parent"),
+            "why": why_of(card),
             **({"archived": True} if row.is_archived else {}),
             **({"waits": self.waits} if self.waits else {}),
         }
@@ -223,6 +224,14 @@ def state_of(row: RunRow, health: str) -> str:
     counts = counts_of(row.counts)
     waits = (counts["waiting"] and not counts["running"]) or row.card.get(QUESTION)
     return "waiting" if waits and row.status in ("running", "paused") else str(row.status)
+
+
+def why_of(card: dict[str, Any]) -> str | None:
+    """Return why a run was started, and why it last continued."""
+    imported = card.get("imported")
+    path = imported.get("path") if isinstance(imported, dict) else None
+    known = (card.get("why") or (f"imported from {path}" if path else None), card.get(WHY_AGAIN))
+    return "; ".join(str(each) for each in known if each) or None
 
 
 def wait_words(waits: dict[str, Any]) -> str:

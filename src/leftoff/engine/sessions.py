@@ -17,7 +17,7 @@ from leftoff.engine.continue_run import cut_turn, put_back_open_steps
 from leftoff.engine.find import SESSION, Moved, is_own_session, is_spent, need_unmoved, twins
 from leftoff.engine.lease import epoch_of, idle, refuse_driven
 from leftoff.engine.lease import state as lease_state
-from leftoff.engine.opening import Opening, opening_changes, start_in, status_changes
+from leftoff.engine.opening import Opening, opening_changes, run_again, start_in, status_changes
 from leftoff.engine.run_reader import Reader
 from leftoff.engine.step_lifecycle import steps_in
 from leftoff.errors import LeaseHeld
@@ -177,7 +177,7 @@ def report_session(
 
     def awake(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
         if row.status in ("paused", "completed"):
-            status_changes(changes, "running", at)
+            run_again(changes, row.status, at, "its session works on it again")
         return make(tx, row, changes)
 
     def work(tx: Tx) -> Reported | None:

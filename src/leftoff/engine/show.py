@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from leftoff.clock import iso, millis
 from leftoff.engine.approvals import how
 from leftoff.engine.find import Target, need_run
-from leftoff.engine.quoting import named, quoted, source_of, word
+from leftoff.engine.quoting import FROM, named, quoted, source_of, word
 from leftoff.engine.run_info import LIMITS, RunInfo, health, next_leaf, step_counts
 from leftoff.engine.run_reader import PROVED, Reader, need_version, seen_step
 from leftoff.model.changes import Version, counts_of
@@ -67,8 +67,11 @@ def _document(
         for name in reader.collections()
         if name not in _OWN
     }
+    about = RunInfo(row, (next(working, None), then, alive)).to_json()
+    if bundle := view.fact(f"{FROM} {row.run}"):
+        about["why"] = f"imported from {bundle}; {about['why']}"
     return {
-        **RunInfo(row, (next(working, None), then, alive)).to_json(),
+        **about,
         "version": version.to_json(),
         "variables": reader.plain("variable") if whole is None else reader.beginnings(BEGINNING),
         "step_records": [step_record(path, steps[path], steps.get(parent_of(path))) for path in ordered],

@@ -34,6 +34,7 @@ COLLECTIONS = (
 ROLLBACK_BEGIN = "rollback_begin"  # a trigger: files are about to be restored; `~N` does not count it
 WAITS = "waits"  # a key of `run`: which agent step waits for its service, why, and until when
 QUESTION = "question"  # a key of `run`: what the agent asked the user at the end of its last turn
+WHY_AGAIN = "why_again"  # a key of `run`: why it last continued
 RESTORING = "restoring"  # a key of `run`: the restore of files that was begun, until it is complete
 
 TRIGGERS = (
@@ -95,6 +96,11 @@ def is_own(collection: str, key: str) -> bool:
 def in_words(status: str) -> str:
     """The words after the name of a run or a step."""
     return "has failed" if status == "failed" else f"is {status}"
+
+
+def was(status: str) -> str:
+    """Return what a run was before it continued, or before another one was started."""
+    return "had failed" if status == "failed" else f"was {status}"
 
 
 # -- which records may be put

@@ -26,7 +26,7 @@ from leftoff.engine.tracking import for_checkpoint
 from leftoff.errors import BadDefinition, CannotResume, Conflict
 from leftoff.host import ALIVE, UNKNOWN
 from leftoff.model.changes import ChangeSet
-from leftoff.model.words import FINISHED, UNFINISHED
+from leftoff.model.words import FINISHED, UNFINISHED, was
 from leftoff.operations.run_reports import this_run
 from leftoff.operations.runs import info_of, whole_run
 from leftoff.operations.store_upkeep import say_outside
@@ -187,6 +187,9 @@ def start_workflow(
     check_first(project.store, workflow, variables, project.folder)
     setting = setting_of(project, execution, secrets_of(workflow, execution.secrets), request.issue)
     setting = setting._replace(reuse=request.reuse)
+    why = {}
+    if request.fresh:
+        why["why"] = "you asked with --fresh" + (f": {known[0].run_id} {was(known[0].status)}" if known else "")
     if known:
         give_up(project, known[0], "abandoned: started afresh")
         project.say(f"leftoff: {known[0].run_id} is abandoned.")
@@ -210,7 +213,7 @@ def start_workflow(
         branch=caller.branch,
         run_id=request.run_id,
         variables=variables,
-        facts={**git, "issue": request.issue, "description": workflow.description or None},
+        facts={**git, "issue": request.issue, "description": workflow.description or None, **why},
         context=project.surroundings(request.issue, git.get("git_branch")),
     )
     driver = driving.start_driver(setting, workflow, opening, alone=alone)

@@ -20,7 +20,7 @@ from leftoff.engine.findings import levels_of
 from leftoff.engine.imported_runs import agree, may_run
 from leftoff.engine.judge import Verdict, make_plan
 from leftoff.engine.lease import free
-from leftoff.engine.opening import status_changes
+from leftoff.engine.opening import run_again
 from leftoff.engine.resume_answers import DONE, Answers, ResumeRequest, Selection
 from leftoff.host import this_process
 from leftoff.model.changes import NOTHING
@@ -282,8 +282,7 @@ class Reopening(Entry):
         above_done = {
             path.rpartition("/")[0] for path, r in steps.items() if r["status"] in DONE and "/" in path
         }
-        if page.row().status != "running":
-            status_changes(page.changes, "running", page.at)
+        run_again(page.changes, page.row().status, page.at, self._request.why)
         after: dict[str, Record | None] = {}
         for path, record in steps.items():
             leaf = path.rpartition("/")[0]
