@@ -354,6 +354,10 @@ def test_a_notice_of_changed_code(tmp_path: Path) -> None:
     assert (old, []) == start(2, CHANGE="ignore")
     new = ["3", "[3, 4] [5]", "3 [3, 4]"]
     assert (new, []) == start(2, CHANGE="rerun")
+    store = leftoff.open(tmp_path / ".leftoff")
+    steps = {**store.get("w").steps, **store.get("f").steps}
+    for name in ("one", "work/1", "keyed/3", "1-work", "2-work/2"):
+        assert "its code changed" == steps[name]["why"], name
     assert (new, []) == start(2)
 
 

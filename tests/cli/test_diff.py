@@ -93,6 +93,16 @@ def test_between_runs(tmp_path: Path) -> None:
     assert {"a": {"from": 1, "to": 2}} == found["variables"]["changed"]
 
 
+def test_times_are_no_difference(tmp_path: Path) -> None:
+    """On the page: a step that did the same at another time does not differ. The JSON has the times."""
+    (tmp_path / "f.yaml").write_text("name: f\nsteps:\n  - id: a\n    run: echo a\n")
+    for run in ("one", "two"):
+        succeed("run", "f.yaml", "--run-id", run, cwd=tmp_path)
+    said = succeed("diff", "one", "two", cwd=tmp_path).out
+    assert "_at" not in said and "steps" not in said and "a new run: one was completed" in said
+    assert "a" in succeed("diff", "one", "two", "--json", cwd=tmp_path).json["steps"]["changed"]
+
+
 def test_secrets_stay_secret(tmp_path: Path) -> None:
     """What was redacted is {"redacted": true} on both sides."""
     started(tmp_path)

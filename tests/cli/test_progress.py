@@ -162,7 +162,7 @@ def test_the_verdict(status: str, steps: dict[str, int], said: str) -> None:
 
 KINDS = (
     "start plan batch_start batch_complete phase step_start output step_done step_skipped step_failed step_stopped "
-    "adopted reattached waiting foreach checkpoint warning interrupt end"
+    "adopted reattached waiting foreach warning interrupt end"
 ).split()
 
 
@@ -191,12 +191,13 @@ def test_every_kind_of_event_has_a_sentence(kind: str, clock: Stopped, screen: T
 
 
 def test_a_line_per_event(clock: Stopped, capsys: pytest.CaptureFixture[str]) -> None:
-    """With its time; what steps print is not asked for, but how a failed one ended is on stderr."""
+    """With its time, but none for a checkpoint; what steps print is not asked for, but how a failed one ended is on
+    stderr."""
     stream = io.StringIO()
     watcher = PlainLines(stream, clock)
     assert not watcher.wants_output and None is watcher.every
     events = [event for event in story() if event["event"] != "output"]
-    number = len(events)
+    number = len([event for event in events if event["event"] != "checkpoint"])
     feed(watcher, events, clock)
     watcher.close()
     lines = stream.getvalue().splitlines()
@@ -211,7 +212,6 @@ def test_a_line_per_event(clock: Stopped, capsys: pytest.CaptureFixture[str]) ->
         "implementation/convert/page-2.pdf: failed, attempt 1: exit 1; again in 0.5s",
         "implementation/convert/page-2.pdf: failed, attempt 2: exit 1",
         "implementation/check: skipped: its condition does not hold",
-        "checkpoint 3f9a41c0de12 (batch_complete)",
         f"{RUN} has failed: 9 of 12 steps done, 1 failed, 1 waiting, in 9.6s",
     ):
         assert sentence_ in said
@@ -275,7 +275,7 @@ def test_nothing_is_drawn_before_something_begins(clock: Stopped, screen: Tty) -
 
 
 def test_what_scrolls_above(clock: Stopped, screen: Tty) -> None:
-    """What steps print with their names, what ended and how, and at the end what to do next."""
+    """What steps print with their names, once, what ended and how, and at the end what to do next."""
     watcher = LiveDisplay(screen, clock)
     feed(watcher, story(), clock)
     text = screen.text
@@ -291,6 +291,23 @@ def test_what_scrolls_above(clock: Stopped, screen: Tty) -> None:
     ):
         assert line in text
     assert text.index("reading page 6") < text.index("✓ research")
+
+
+def test_what_a_failed_step_printed_is_shown_once(
+    clock: Stopped, screen: Tty, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As it printed it; at its end if it was not shown before."""
+    start: Any = {"event": "step_start", "step": "bad", "attempt": 1}
+    printed: Any = {"event": "output", "step": "bad", "text": "oops\n"}
+    failed: Any = {"event": "step_failed", "step": "bad", "error": {"message": "exit 1"}, "tail": "oops\n"}
+    for events in ([start, printed, failed], [start, failed]):
+        stream, live = io.StringIO(), LiveDisplay(screen, clock)
+        feed(PlainLines(stream, clock, output=True), events, clock)
+        assert 1 == (stream.getvalue() + capsys.readouterr().err).count("oops")
+        before = screen.text.count("oops")
+        feed(live, events, clock)
+        live.close()
+        assert 1 == screen.text.count("oops") - before
 
 
 def test_it_is_drawn_at_most_ten_times_a_second(clock: Stopped, screen: Tty) -> None:

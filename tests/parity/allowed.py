@@ -11,6 +11,7 @@ NOT_SEALED = "a program's end is no checkpoint (docs/reference/python-api.md): i
 LAST_STEP = "the end of a run is in the commit of its last step"
 DECLARED = "what a workflow file says of it"
 PROGRAM = "who goes on with it: the program, when it is started again"
+NO_OPTION = "a program goes back and is started again; it has no --from-step"
 RAISED = "an exception has one"
 ITS_CALL = "what a call is known by when the function runs again"
 
@@ -98,10 +99,14 @@ ALLOWED: dict[tuple[str, str], Reasons] = {
         "answer 4 to resume refused": "the command says that nothing is left, and exits 0"
     },
     ("resume from a step, done again", "python"): {
+        "run/why_again": NO_OPTION,
+        "checkpoint *:run/why_again": NO_OPTION,
         "checkpoint rollback of ? #1:run/status": PROGRAM,
         "checkpoint manual #1": "the present is sealed before it goes back: its pause was not",
     },
     ("resume from a step, failed then", "python"): {
+        "run/why_again": NO_OPTION,
+        "checkpoint *:run/why_again": NO_OPTION,
         "checkpoint rollback of ? #1:run/status": PROGRAM,
         "checkpoint manual #1": "the present is sealed before it goes back: its pause was not",
     },

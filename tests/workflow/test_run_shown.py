@@ -68,7 +68,7 @@ def test_piped_text_is_a_line_per_event(project: Path) -> None:
         "each: 2 items",
         "each/x: done in ",
         "→ x.out",
-        "skipped: skipped: when",
+        "skipped: skipped: its condition is false: false",
         "bad: failed, attempt 1: It ended with exit code 4; again in 0",
         "bad: started, attempt 2",
         "has failed: ",

@@ -65,6 +65,7 @@ class Progress:
         self.ended: dict[str, bool] = {}  # step: whether it failed
         self.running: dict[str, tuple[float, str]] = {}
         self.waiting: dict[str, Event] = {}
+        self._shown: set[str] = set()  # steps whose output was shown as they printed it
         self._before = 0  # steps that an earlier driver completed
 
     @property
@@ -84,6 +85,7 @@ class Progress:
             self.began = now
         kind, path = event["event"], event.get("step") or ""
         if kind == "output":
+            self._shown.add(path)
             line = (event.get("text") or "").removesuffix("\n").rpartition("\n")[2]
             if path in self.running and line:
                 self.running[path] = (self.running[path][0], line[:LONGEST])
@@ -97,6 +99,7 @@ class Progress:
         elif kind in ("step_start", "reattached"):
             self.total = max(self.total, event.get("total") or 0)
             self.ended.pop(path, None)
+            self._shown.discard(path)
             self.waiting.pop(path, None)
             self.running[path] = (now, str(event.get("title") or ""))
         elif kind == "step_done" and "status" in event:  # the sum of a `foreach`, whose items were counted
@@ -108,6 +111,12 @@ class Progress:
                 self.waiting[path] = event
             elif kind != "step_stopped" and event.get("will_retry_in") is None:
                 self.ended[path] = kind == "step_failed"
+
+    def tail(self, event: Event) -> list[str]:
+        """Return the last lines that a failed step printed, if they were not shown yet."""
+        text = (event.get("tail") or "").strip("\n")
+        is_end = event["event"] == "step_failed" and event.get("will_retry_in") is None
+        return text.split("\n")[-_TAIL:] if text and is_end and event["step"] not in self._shown else []
 
 
 def observer_for(ctx: Context) -> Observer:
@@ -216,28 +225,25 @@ class PlainLines(Observer):
     def handle(self, event: Event) -> None:
         now, kind = self._clock.monotonic(), event["event"]
         self._known.feed(event, now)
+        if kind == "checkpoint":  # `leftoff history` lists them
+            return
         if kind == "output":
-            text = _output_lines(event, "text")
+            text = _output_lines(event["step"], (event.get("text") or "").rstrip("\n").split("\n"))
         else:
             at = str(event.get("at") or iso(self._clock.now()))[:19]  # no fraction, so that lines align
             text = f"{at}Z  {clean_lines(sentence(event, self._known, now))}\n"
         self._stream.write(printable(text))
         self._stream.flush()
-        if (
-            kind == "step_failed"
-            and event.get("will_retry_in") is None
-            and (event.get("tail") or "").strip("\n")
-        ):
-            say(_output_lines(event, "tail", _TAIL))
+        if last := self._known.tail(event):
+            say(_output_lines(event["step"], last))
         if kind == "end":
             for do, why in advice(event, self._known):
                 say(f"{do}  # {why}\n")
 
 
-def _output_lines(event: Event, key: str, most: int = 0) -> str:
-    """Return what a step printed, each line after its name; ``most``: only the last lines."""
-    name, lines = step_name(event["step"]), (event.get(key) or "").rstrip("\n").split("\n")
-    return "".join(f"{name} │ {tidy(line)}\n" for line in lines[-most:])
+def _output_lines(step: str, lines: list[str]) -> str:
+    """Return what a step printed, each line after its name."""
+    return "".join(f"{step_name(step)} │ {tidy(line)}\n" for line in lines)
 
 
 class Detached(Observer):
@@ -279,7 +285,7 @@ def sentence(event: Event, known: Progress, now: float) -> str:
         return run_verdict(event, known, now)
     said = _words(kind, event, known)
     name = event.get("step")
-    return f"{step_name(name)}: {said}" if isinstance(name, str) and kind != "checkpoint" else said
+    return f"{step_name(name)}: {said}" if isinstance(name, str) else said
 
 
 def _words(kind: str, event: Event, known: Progress) -> str:
@@ -327,7 +333,7 @@ def _words(kind: str, event: Event, known: Progress) -> str:
             elif event.get("status") == "skipped":
                 said = "all items were skipped"
             outputs = [clean(str(path)) for path in event.get("outputs") or ()]
-            return said + (f" → {_listed(outputs)}" if outputs else "") + why
+            return said + (f" → {_listed(outputs)}" if outputs else "") + (f" ({why[2:]})" if why else "")
         case "step_skipped":
             return f"skipped{why}"
         case "step_failed":
@@ -357,9 +363,6 @@ def _words(kind: str, event: Event, known: Progress) -> str:
             return clean(f"{event.get('agent')} takes over from {event.get('from')}: {event.get('why')}")
         case "foreach":
             return f"{event.get('items')} items"
-        case "checkpoint":
-            of = f" {step_name(event['step'])}" if event.get("step") else ""
-            return f"checkpoint {clean(str(event.get('checkpoint_id')))} ({clean(str(event.get('trigger')))}{of})"
         case "warning":
             return f"warning: {clean(str(event.get('message')))}"
         case "interrupt":
@@ -402,6 +405,7 @@ def run_verdict(event: Event, known: Progress, now: float) -> str:
     else:
         said = "its step is done" if total else "nothing to do"
     said += "".join(f", {steps[word]} {word}" for word in ("failed", "blocked", "waiting") if steps.get(word))
+    said += " (allowed)" if steps.get("failed") and status == "completed" else ""
     run_id = clean(run.get("run_id") or known.run_id)
     return f"{run_id} {in_words(clean(run.get('state') or status))}: {said}, in {took(known.elapsed(now))}"
 
@@ -483,9 +487,8 @@ class LiveDisplay(Observer):
             if kind == "waiting":  # the question or the instructions in full
                 rest = str(event.get("ask") or "").strip().split("\n")[1:]
                 self._add([[("  ", ""), (line, "")] for line in rest])
-            elif symbol == "✗" and (tail := (event.get("tail") or "").rstrip("\n")):
-                last = tail.split("\n")[-_TAIL:]
-                self._add([[("  │ ", "bad"), (tidy(line[:LONGEST]), "dim")] for line in last])
+            last = self._known.tail(event)
+            self._add([[("  │ ", "bad"), (tidy(line[:LONGEST]), "dim")] for line in last])
         self.draw()
 
     def draw(self) -> None:

@@ -147,28 +147,32 @@ def _diff_page(both: Compared, screen: Screen, *, stat: bool) -> list[Line]:
         for text in (change.text.expandtabs() if screen.fancy else change.text).splitlines():
             style = "head" if text[:4] in ("+++ ", "--- ") else styles.get(text[:1], "")
             lines.append([(visible(text), style)])
-    return lines if found or both.contents else [*lines, [("Nothing differs.", "dim")]]
+    return lines if len(lines) > 2 else [*lines, [("Nothing differs.", "dim")]]
 
 
 def _section(name: str, entries: Section, contents: Container[str], screen: Screen) -> list[Line]:
-    """Return the entries that differ, without the files whose ``contents`` are shown."""
+    """Return the entries that differ, without the files whose ``contents`` are shown, and without times."""
     marked = []
     for kind in _MARKS:
         for key, each in getattr(entries, kind).items():
             about = getattr(each, "new", each)
             path = about.get("path") if isinstance(about, dict) else None
+            parts = differences(each.old, each.new) if kind == "changed" else []
+            if name != "variables" and kind == "changed":
+                parts = [part for part in parts if not str((key, *part[0])[-1]).endswith("_at")]
+                if not parts:
+                    continue
             if (path if isinstance(path, str) else key) not in contents:
-                marked.append((key, kind, each))
+                marked.append((key, kind, each, parts))
     lines: list[Line] = [[], [(name, "head")]] if marked else []
     label = step_name if name in _BY_STEP else clean
-    for key, kind, each in sorted(marked, key=lambda entry: entry[0]):
+    for key, kind, each, parts in sorted(marked, key=lambda entry: entry[0]):
         named = f"  {_MARKS[kind]} {label(key)}"
         if kind != "changed":
             is_step = isinstance(each, dict) and isinstance(each.get("status"), str)  # its status says enough
             text = (": ", clean(each["status"])) if is_step else (" = ", value(each))
             lines.append([(named, kind), (text[0], "dim"), (text[1], kind)])
             continue
-        parts = differences(each.old, each.new)
         if len(parts) == 1 and parts[0][0] == ():
             lines.append(_change(named, value(each.old), value(each.new)))
             continue

@@ -189,7 +189,9 @@ def start_workflow(
     setting = setting._replace(reuse=request.reuse)
     why = {}
     if request.fresh:
-        why["why"] = "you asked with --fresh" + (f": {known[0].run_id} {was(known[0].status)}" if known else "")
+        why["why"] = "you asked with --fresh" + (
+            f": {known[0].run_id} {was(known[0].status)}" if known else ""
+        )
     if known:
         give_up(project, known[0], "abandoned: started afresh")
         project.say(f"leftoff: {known[0].run_id} is abandoned.")

@@ -87,7 +87,12 @@ class Call:
             return MISSING
         if not flow.fits(self, record):
             self.replaces = True
+            same = record.get("version") == self.function.settings.version
+            what = (
+                "version" if not same else "code" if record["digest"] == self.facts["digest"] else "arguments"
+            )
             self.old = {key: record[key] for key in ("order", "attempt") if key in record}
+            self.old |= {"status": "pending", "why": f"its {what} changed"}
             return MISSING
         if record["status"] in ("completed", "skipped"):
             return flow.steps.result(self.path)

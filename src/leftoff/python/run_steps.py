@@ -238,7 +238,9 @@ class RunSteps:
                 hint="Start the new work with another run_id.",
             )
         buffer.refuse_approval(path)
-        record = lifecycle.start(record, buffer.now())
+        known, record = record, lifecycle.start(record, buffer.now())
+        if step.given is not None and code_changed(known.get("code"), step.given.record.get("code")):
+            record["why"] = "its code changed"
         if step.title:
             record["title"] = step.title
         step.began = monotonic()

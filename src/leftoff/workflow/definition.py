@@ -110,6 +110,11 @@ class StepDefinition:
         for step in self.steps:
             yield from step.walk()
 
+    def why_skipped(self) -> str:
+        """Return why a step is skipped whose condition is false."""
+        bare = self.when[2:-2].strip() if self.when[:2] == "{{" and self.when.count("{{") == 1 else self.when
+        return f"its condition is false: {bare}"
+
     def key_facts(self) -> dict[str, Any]:
         """Return everything that decides what the step does, as JSON. Its place in the file does not.
 

@@ -19,7 +19,7 @@ from leftoff.errors import Invalid, LeftoffError, Rewound, StaleEpoch, StoreUnav
 from leftoff.host import Process
 from leftoff.model.changes import NOTHING
 from leftoff.model.codec import marks
-from leftoff.model.ids import ancestors, shown_step
+from leftoff.model.ids import ancestors, as_word, shown_step
 from leftoff.workflow.actions import (
     CHECKING,
     NO_FOLDER,
@@ -131,7 +131,7 @@ def _admitted(driver: Driver, step: StepDefinition, unit: str, item: Any) -> boo
         return True
     if driver.templates.test(step.when, driver.state.values(step, item), f"{step.path}: when"):
         return True
-    driver.add(StepsSkipped([unit], f"when: {step.when}", step.save))
+    driver.add(StepsSkipped([unit], step.why_skipped(), step.save))
     driver.follow(step.path, driver.scheduler.ended(unit, step.path, "skipped"))
     return False
 
@@ -147,7 +147,7 @@ def _phase_runs(driver: Driver, path: str) -> bool:
         return True
     leaves = [step.path for step in phase.walk() if step.kind != "phase"]
     open_ones = [leaf for leaf in leaves if status[leaf] in ("pending", "running")]
-    driver.add(StepsSkipped(open_ones, f"when of {path}: {phase.when}"))
+    driver.add(StepsSkipped(open_ones, f"{path}: {phase.why_skipped()}"))
     for leaf in open_ones:
         driver.follow(leaf, driver.scheduler.ended(leaf, leaf, "skipped"))
     return False
@@ -207,7 +207,8 @@ def item_value(driver: Driver, step: StepDefinition, unit: str) -> Any:
     if unit not in named:
         raise Invalid(
             f"{shown_step(unit)}: the item has a secret in it, which was not stored, and it cannot be found again.",
-            hint="`leftoff run FILE --fresh` starts over; hand secrets to steps under `secrets:`.",
+            hint=f"`leftoff run {as_word(driver.workflow.path)} --fresh` starts over; "
+            "hand secrets to steps under `secrets:`.",
         )
     paths = state.items(step.path)
     state.set_items(step.path, [(path, named.get(path, state.item(path))) for path in paths])

@@ -13,6 +13,7 @@ from typing import Any
 from leftoff.engine.redactor import MASK
 from leftoff.errors import BadDefinition, CannotResume, LeftoffError, NotFound, StoreUnavailable, Usage
 from leftoff.model.codec import sha256
+from leftoff.model.ids import as_word
 from leftoff.workflow.definition import MAX_PARALLEL, Graph, Requires, StepDefinition, Workflow, cycle
 from leftoff.workflow.parse_steps import (
     ENV_NAME,
@@ -278,8 +279,8 @@ class Definitions:
                 if MASK not in copy:  # else a secret in it was not stored, and there is no copy
                     raise CannotResume(
                         f"The run's own copy of {self.path} is not what its digest says.",
-                        hint="Nothing of it is executed. `leftoff run FILE` starts from the beginning; "
-                        "`leftoff fsck` checks the store.",
+                        hint=f"Nothing of it is executed. `leftoff run {as_word(self.path)}` starts from the "
+                        "beginning; `leftoff fsck` checks the store.",
                     )
                 copy = ""
             self.new = workflow or self._now(os.path.join(project, self.path), copy, given, strange)

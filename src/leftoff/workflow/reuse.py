@@ -244,7 +244,7 @@ class Foresight:
                 yield self._would_run(step, path, f"{before}, which it needs, would run")
             elif step.when and not state.templates.test(step.when, state.values(step), f"{path}: when"):
                 state.steps[path] = {"status": "skipped"}
-                yield Foreseen(path, SKIP, f"when: {step.when}")
+                yield Foreseen(path, SKIP, step.why_skipped())
             elif step.foreach is None:
                 yield self._unit(step, path, NOTHING)
             else:
@@ -290,7 +290,7 @@ def _difference(old: dict[str, Any], new: dict[str, Any]) -> str:
     before, now = old.get("inputs") or {}, new["inputs"]
     for path in sorted({*before, *now}):
         if before.get(path) != now.get(path):
-            what = "changed" if path in before and path in now else "is new" if path in now else "is gone"
+            what = ("changed" if path in before else "is new") if path in now else "is no longer an input"
             if path.startswith("step "):
                 return f"{shown_step(path.removeprefix('step '))}, which it needs, {what}"
             return f"input {path} {what}" if path else f"an input {what}"

@@ -237,7 +237,8 @@ class TakeUp:
         """Follow, or adopt, what an earlier driver started."""
         driver, attempt, step, live = self.driver, orphan.attempt, orphan.step, self._live(orphan)
         live.phase, live.process = RUNNING, attempt.process
-        live.why = f"{_TAKEN_AS[orphan.action]}: {orphan.why}"
+        alive = orphan.action == REATTACH
+        live.why = f"{_TAKEN_AS[orphan.action]}: {'its driver had died' if alive else orphan.why}"
         live.began = time.monotonic() - max(0, self.setting.clock.now() - attempt.started_at) / 1000
         live.expands = step.foreach is not None and orphan.unit == step.path
         driver.scheduler.claim(orphan.unit, step.path)
@@ -245,7 +246,7 @@ class TakeUp:
         if not live.expands:
             drive_steps.expect(driver, live)
         driver.tell(_TAKEN_AS[orphan.action], step=orphan.unit, why=orphan.why)
-        if orphan.action == REATTACH:
+        if alive:
             live.reattached = True
             driver.reattach(live)
             return
