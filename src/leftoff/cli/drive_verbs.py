@@ -595,8 +595,11 @@ def _ask_about_run(ctx: Context, target: Target, found: dict[str, Any]) -> str:
     created = millis(found["created_at"])
     age = f" ({ago(created, ctx.project.now, words=True)})" if created is not None else ""
     done = steps["completed"] + steps["skipped"]
-    how_far = f"{counted or 'Step'} {done} of {steps['total']} completed"
-    how_far = how_far if steps["total"] else "no steps are declared"
+    how_far = (
+        f"{counted or 'Step'} {done} of {steps['total']} completed"
+        if steps["total"]
+        else "no steps are declared"
+    )
     inner = inner_steps(record["step"] for record in found["step_records"])
     leaves = [record for record in found["step_records"] if record["step"] not in inner]
     left = ((n, each) for n, each in enumerate(leaves, 1) if each["status"] in _TO_DO)

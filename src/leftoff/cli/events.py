@@ -17,10 +17,11 @@ from collections.abc import Callable
 from typing import Any, TextIO
 
 from leftoff.cli.context import Context
+from leftoff.cli.list_verbs import RUN_LOOK
 from leftoff.cli.screen import Region, cropped, rows_of, terminal_columns
 from leftoff.cli.text import Line, clean, clean_lines, discard, printable, say, step_name, tidy
 from leftoff.clock import Clock, iso
-from leftoff.engine.approvals import ask_again, how
+from leftoff.engine.approvals import ask_again
 from leftoff.engine.run_info import wait_words
 from leftoff.host import debugging
 from leftoff.model.words import in_words
@@ -353,7 +354,7 @@ def _words(kind: str, event: Event, known: Progress) -> str:
             options = ", ".join(clean(str(option)) for option in event.get("options") or ())
             until = f" (until {clean(str(event['deadline']))})" if event.get("deadline") else ""
             asked = clean(str(event.get("ask") or "").strip().partition("\n")[0])
-            do = clean(_command(known.run_id, event["step"], event))
+            do = clean(str(event.get("how")))
             if event.get("kind") == "manual":
                 return f"waiting for a person to do it{until}: {asked} `{do}`"
             return f"waiting for a decision{until}: {asked} [{options}] `{do}`"
@@ -375,17 +376,6 @@ def _words(kind: str, event: Event, known: Progress) -> str:
 def _listed(names: list[str]) -> str:
     more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
     return ", ".join(names[:_MOST_NAMED]) + more
-
-
-def _command(run_id: str, path: str, asked: Event) -> str:
-    """Return the command that answers a waiting step."""
-    if asked.get("how"):
-        return str(asked["how"])
-    return (
-        how(run_id, path, options=asked.get("options"))
-        if asked.get("kind") == "approval"
-        else how(run_id, path, "step done --run")
-    )
 
 
 # -- the end of a run
@@ -421,9 +411,9 @@ def advice(event: Event, known: Progress) -> list[tuple[str, str]]:
     if (failed or run.get("status") == "failed") and event.get("logged", True):
         out.append((f"leftoff logs {run_id} --failed", "what the failed steps printed"))
     out += [(clean(ask_again(run_id, path)), "asks again") for path in rejected[:_MOST_ASKED]]
-    for path, asked in list(known.waiting.items())[:_MOST_ASKED]:
+    for asked in list(known.waiting.values())[:_MOST_ASKED]:
         what = "this decision" if asked.get("kind") == "approval" else "this"
-        out.append((clean(_command(run_id, path, asked)), f"the run is waiting for {what}"))
+        out.append((clean(str(asked.get("how"))), f"the run is waiting for {what}"))
     if not rejected or failed > len(rejected) or known.waiting:
         out.append((f"leftoff resume {run_id}", "continues from here"))
     return out
@@ -438,12 +428,6 @@ _LOOKS = {
     "adopted": ("✓", "good"), "reattached": ("●", "dim"), "waiting": ("◔", "warn"), "warning": ("!", "warn"),
     "interrupt": ("!", "warn"),
 }  # fmt: skip
-_ENDED = {
-    "completed": ("✓", "good"),
-    "failed": ("✗", "bad"),
-    "blocked": ("■", "warn"),
-    "paused": ("◌", "warn"),
-}
 
 
 class LiveDisplay(Observer):
@@ -476,7 +460,7 @@ class LiveDisplay(Observer):
             self._add([[(name, "dim"), (tidy(line[:LONGEST]), "")] for line in lines[-MOST_LINES:]])
             self._hidden += len(lines[:-MOST_LINES])
         elif kind == "end":  # one command per line, whole, so that it can be copied
-            symbol, style = _ENDED.get((event.get("run") or {}).get("status", ""), ("–", "dim"))
+            symbol, style = RUN_LOOK.get((event.get("run") or {}).get("state", ""), ("–", "dim"))
             then = advice(event, self._known)
             self._add([[(f"{symbol} {run_verdict(event, self._known, now)}", style)]])
             self._add([[("  ", ""), (do, "id"), (f"  {why}", "dim")] for do, why in then])

@@ -55,11 +55,10 @@ def show_logs(found: list[History], ctx: Context) -> int:
 
 
 def _bare_history(versions: list[Version], screen: Screen) -> list[Line]:
-    rows = []
-    for version in versions:
-        trigger, step = clean(str(version.trigger)), step_name(version.step or "-")
-        row = (str(version.id), f"@{version.seq}", trigger, step, screen.when(version.at), _note(version))
-        rows.append(row)
+    rows = [
+        (str(v.id), f"@{v.seq}", clean(str(v.trigger)), step_name(v.step or "-"), screen.when(v.at), _note(v))
+        for v in versions
+    ]
     return [[(line, "")] for line in columns(rows)]
 
 

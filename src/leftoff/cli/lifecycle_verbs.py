@@ -26,9 +26,7 @@ from leftoff.operations.runs import run_and_step
 def run_start(args: Args, ctx: Context) -> int:
     steps = [name.strip() for name in args.steps.split(",")] if args.steps is not None else []
     if steps and args.total is not None:
-        raise Usage(
-            "--steps and --total cannot be combined.", hint="Give the steps, or how many there will be."
-        )
+        raise args.spec.wrong("--steps and --total cannot be combined.")
     if "" in steps:
         raise Usage(
             f"--steps has an empty name in it: {args.steps!r}.", hint="For example: --steps collect,convert"
@@ -36,14 +34,14 @@ def run_start(args: Args, ctx: Context) -> int:
     wanted = Start(
         args.rest[0],
         title=args.title,
-        run_id=_not_empty(args.run_id, "--run-id"),
+        run_id=args.run_id,
         steps=steps,
         total=number(args.total, "--total"),
         variables=usage_errors(lambda: assignments(args.var)),
         issue=args.issue,
         task=args.task,
         agent=args.agent,
-        session=_not_empty(args.session, "--session"),
+        session=args.session,
         resume=args.resume,
     )
     started = start_or_continue(ctx.project, ctx.caller, wanted)
@@ -77,12 +75,6 @@ def _refused(report: Verdict) -> LeftoffError:
         question = f"{report.question} " if report.question is not None else ""
         return NeedsPerson(f"{question}{error.message}", hint=hint)
     raise AssertionError("a report that agrees")
-
-
-def _not_empty(value: str | None, name: str) -> str | None:
-    if value == "":
-        raise Usage(f"{name} is empty.", hint=f"Leave {name} out, or give it a value.")
-    return value
 
 
 # -- pause

@@ -93,9 +93,8 @@ class Spec(NamedTuple):
         listed = "\n".join(labelled_text(f"  {left:<{wide}}  ", right) for left, right in rows)
         about = "\n\n".join(labelled_text("", part) for part in self.about.split("\n\n"))
         shown = f"\n\nexamples:\n{self.examples}" if self.examples else ""
-        usage = labelled_text("usage: ", self.line(space="\xa0")).replace(
-            "\xa0", " "
-        )  # no line break between these
+        # There is no line break between an option and its value.
+        usage = labelled_text("usage: ", self.line(space="\xa0")).replace("\xa0", " ")
         return f"{usage}\n\n{about}\n\noptions:\n{listed}{shown}"
 
 

@@ -95,9 +95,7 @@ def run_save(args: Args, ctx: Context) -> int:
 
         track_files(ctx.project, ctx.caller, paths)
     version = save_checkpoint(ctx.project, ctx.caller, args.trigger or "manual", args.note)
-    if not args.json:
-        ctx.out(version.id or "")
-    return ctx.answer(version)
+    return ctx.answer(version, version.id or "")
 
 
 # -- set

@@ -16,11 +16,8 @@ from leftoff.operations.runs import target
 
 
 def run_verify(args: Args, ctx: Context) -> int:
-    request = ResumeRequest(
-        target(ctx.project, ctx.caller, ctx.word),
-        deep=bool(args.deep),
-        resumes=False,
-    )
+    named = target(ctx.project, ctx.caller, ctx.word)
+    request = ResumeRequest(named, deep=bool(args.deep), resumes=False)
     return show_verdict(ctx, judge(ctx.project, ctx.caller, request), plan=False)
 
 
