@@ -184,6 +184,9 @@ def test_time_used_against_estimates(tmp_path: Path) -> None:
     both = succeed("status", "--json", cwd=tmp_path).json
     assert (None, {run, other}, found["time"]) == (both["time"], both["times"].keys(), both["times"][run])
     assert "estimated" not in succeed("status", cwd=tmp_path).out, "only that of the current run is shown"
+    succeed("finish", "--run", other, cwd=tmp_path)
+    succeed("pause", "--run", run, cwd=tmp_path)
+    assert " used" not in succeed("status", cwd=tmp_path).out, "nothing runs, so no time passes"
 
 
 def test_all_lists_every_run(tmp_path: Path) -> None:
