@@ -295,58 +295,61 @@ def _maybe_shaped(t: str) -> bool:
     return "." in t and ("eyj" in t or "sg." in t or "ya29." in t or "hooks.slack" in t or ".com/api" in t)
 
 
-# A large JSON text is searched for the needles of all shapes by one character of each. `_AFTER` says what must follow a
-# needle that is an ordinary word. In JSON a blank may be escaped, so these patterns are wider than those of the shapes.
-_ANCHORS = "_-:/AGJBCbc."
+# A large JSON text is searched for the needles of all shapes by one character of each that is rare in prose and in
+# tables. `_AFTER` says what must follow a needle that is an ordinary word. In JSON a blank may be escaped, so these
+# patterns are wider than those of the shapes.
+_ANCHORS = "_-/AGJB9b"
+_SECRET_KEY = (  # looked for by its "k", which is rarer than the letters of "secret"
+    "(?i:ey)(?:"
+    + "|".join(f"(?<=(?i:secret{a}{b}key))" for a in ("", "[ _-]") for b in ("", "access", "access[ _-]"))
+    + ")"
+)
 _BLANKS = r"(?:\s|\\[ntrf]|\\u00..){1,4}"
 _AFTER = {
     "sk-": r"[A-Za-z0-9_-]{16}",
-    "secret": r"(?i:[ _-]?(?:access[ _-]?)?key)",
     "basic": _BLANKS + r"((?:[A-Za-z0-9+/]{4})+(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?)(?![A-Za-z0-9+/=])",
     "bearer": _BLANKS + r"[A-Za-z0-9._~+/-]{16}",
     "://": r"""[^\s/?#:@"'<>\[]{0,1600}:[^\s/?#"'<>]{1,6400}@""",
 }
 _BYTES = '{"$type":"bytes","value":"'  # before base64, in the JSON of a value
+_by_anchor: dict[str, str] = {}
 
 
-def _anchored() -> Iterator[tuple[str, str]]:
-    """Yield each anchor with a pattern for the needles that have it."""
-    found: dict[str, list[str]] = {}
-    for needle in (needle for needles, _ in _SHAPES for needle in needles):
-        anchor = next(char for char in _ANCHORS if char in needle)
-        before, _, after = (part.replace(".", "[.]") for part in needle.partition(anchor))
-        if before:  # is looked at last
-            after += f"(?<={before}{anchor.replace('.', '[.]')}{after})"
-        found.setdefault(anchor, []).append(after + _AFTER.get(needle.lower(), ""))
-    for anchor, each in found.items():
-        yield anchor, f"{anchor.replace('.', '[.]')}(?:{'|'.join(sorted(each))})"
+def _anchored() -> dict[str, str]:
+    """Return each anchor with a pattern for the needles that have it."""
+    if not _by_anchor:
+        found: dict[str, list[str]] = {"k": [_SECRET_KEY], "K": [_SECRET_KEY]}
+        for needle in (needle for needles, _ in _SHAPES for needle in needles if needle.lower() != "secret"):
+            anchor = next(char for char in _ANCHORS if char in needle)
+            before, _, after = (part.replace(".", "[.]") for part in needle.partition(anchor))
+            if before:  # is looked at last
+                after += f"(?<={before}{anchor}{after})"
+            found.setdefault(anchor, []).append(after + _AFTER.get(needle.lower(), ""))
+        _by_anchor.update((a, f"{a}(?:{'|'.join(sorted(each))})") for a, each in found.items())
+    return _by_anchor
 
 
 def _large_maybe_shaped(text: str) -> bool:
     """Return whether a large JSON text may hold a shape: always true if ``_shapes_in`` finds one. Bytes hold none."""
-    at, anchors = 0, list(_anchored())
-    while at >= 0:
-        end = text.find(_BYTES, at)
-        stop = end if end >= 0 else len(text)
-        if any(_anchor_in(text, anchor, _pattern(source), at, stop) for anchor, source in anchors):
-            return True
-        at = text.find('"', end + len(_BYTES)) if end >= 0 else -1
-        if end >= 0 and any(text.find(char, end, at) >= 0 for char in "-_."):
+    for number, part in enumerate(text.split(_BYTES)):
+        end = part.find('"') if number else 0
+        if number and any(part.find(char, 0, end) >= 0 for char in "-_."):
             return True  # this is not base64
+        if any(_anchor_in(part[end:], anchor, _pattern(source)) for anchor, source in _anchored().items()):
+            return True
     return False
 
 
-def _anchor_in(text: str, anchor: str, pattern: re.Pattern[str], start: int, end: int) -> bool:
-    left = (end - start) >> 10  # a rare character is found faster one by one
-    at = text.find(anchor, start, end)
-    while at >= 0 and left:
-        found = pattern.match(text, at, end)
+def _anchor_in(text: str, anchor: str, pattern: re.Pattern[str]) -> bool:
+    at, count = text.find(anchor), 0
+    while at >= 0 and count < 8 + (at >> 10):  # a rare character is found faster one by one
+        found = pattern.match(text, at)
         if found and (found.lastindex is None or _is_basic(found[found.lastindex])):
             return True
-        at, left = text.find(anchor, at + 1, end), left - 1
+        at, count = text.find(anchor, at + 1), count + 1
     if at < 0:
         return False
-    groups = ((found.lastindex, found) for found in pattern.finditer(text, at, end))
+    groups = ((found.lastindex, found) for found in pattern.finditer(text, at))
     return any(group is None or _is_basic(found[group]) for group, found in groups)
 
 

@@ -15,6 +15,7 @@ the key ``$type`` itself is stored as pairs, so that it is not taken for such a 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from leftoff.clock import iso
@@ -26,6 +27,7 @@ from leftoff.model.codec import (
     LIST,
     MAX_DEPTH,
     REDACTED,
+    Checked,
     FrozenDict,
     FrozenList,
     decode,
@@ -33,8 +35,10 @@ from leftoff.model.codec import (
     encode_entries,
     freeze,
     holes,
+    in_pieces,
     mark,
     payload,
+    pieces,
     sha256,
     store,
     tagged,
@@ -54,6 +58,7 @@ if TYPE_CHECKING:
 
 Event = TypeVar("Event", bound=tuple[Any, ...])
 Load = Callable[[bytes], Iterable[bytes]]  # reads a blob
+Save = Callable[[Iterable[bytes]], bytes]  # makes a blob, and returns its hash
 
 # -- a value and its records
 
@@ -198,9 +203,14 @@ _JSON_TAG, _REDACTED_TAG = JSON[0], REDACTED[0]
 _MARKED = '{"redacted":true}'  # how a mark, and data that looks like one, is encoded
 _MARKED_KEY = "redacted"
 _LONG = 1000
+VALUE_MAX = 1 << 20  # stored bytes; more of them are a blob
 LARGE = 1 << 16  # characters of a record that is searched for secrets by its shapes and its names separately
 _RESULTS = {"step": "result", "context": "value"}  # the entries whose dicts keep the order of their keys
 _FEW = 8  # up to so many entries, a container is first encoded whole
+
+
+class _Suspicious(Exception):
+    """A part of a record may hold a secret."""
 
 
 class _Nothing:
@@ -292,11 +302,13 @@ class Spread:
 class ChangeSet:
     """Changes by (collection, key), in order."""
 
-    __slots__ = ("_scrubber", "changes")
+    __slots__ = ("_save", "_scrubber", "changes")
 
-    def __init__(self, scrubber: Scrubber | None = None) -> None:
+    def __init__(self, scrubber: Scrubber | None = None, save: Save | None = None) -> None:
+        """``save`` makes a blob of stored bytes, given in pieces. With it, large results are never in memory whole."""
         self.changes: dict[tuple[str, str], Change] = {}
         self._scrubber = scrubber
+        self._save = save
 
     def __len__(self) -> int:
         return len(self.changes)
@@ -374,9 +386,47 @@ class ChangeSet:
 
     def _whole(self, change: Change, value: Any, name: str, keep: str = "") -> None:
         """Store a value as one record."""
+        if type(value) is Checked and in_pieces(value.get(keep)):
+            saved = self._saved(change.key, value, keep)
+            if saved is not None:
+                change.stored = saved
+                return
+            value = decode(text(value, name, keep))
         change.stored = self._stored(change.key, value, name, keep)
         if change.stored[0] == _REDACTED_TAG:
             change.secret = freeze(value)
+
+    def _saved(self, key: str, record: Checked, keep: str) -> bytes | None:
+        """Write a record with a large result to a blob while it is encoded, and return what refers to the blob.
+
+        Return ``None`` if the record is not that large, may hold a secret, or cannot be encoded or saved: then it is
+        encoded whole, which can redact it, and says what is wrong.
+        """
+        if self._save is None:
+            return None
+        begun, encoded = JSON, self._searched(key, record, keep)
+        try:
+            for piece in encoded:
+                begun += piece
+                if len(begun) > VALUE_MAX:
+                    return blob_stored(self._save(chain((begun,), encoded)))
+            return begun
+        except (_Suspicious, LeftoffError, ValueError, TypeError, RecursionError):
+            return None
+
+    def _searched(self, key: str, record: Checked, keep: str) -> Iterator[bytes]:
+        """Encode a record in pieces. Raise an error before a piece that may hold a secret, or a mark."""
+        names: set[str] = record.names | record.keys()
+        if _MARKED_KEY in names:
+            raise _Suspicious
+        for piece in pieces(record, keep):
+            if isinstance(piece, bytes):  # base64
+                yield piece
+                continue
+            if self._scrubber is not None and self._scrubber.suspicious(key, piece, names):
+                raise _Suspicious
+            names = set()  # they are looked at once
+            yield piece.encode()
 
     def _stored(self, key: str, value: Any, name: str, keep: str = "") -> bytes:
         """Check, redact and encode a value. Only text can be a secret."""

@@ -29,7 +29,9 @@ from __future__ import annotations
 import sys
 from _json import encode_basestring, make_encoder, make_scanner
 from _operator import itemgetter
+from binascii import b2a_base64
 from collections.abc import Callable, Collection, Iterable, Iterator
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from leftoff.errors import Corrupt, Frozen, Invalid, Redacted
@@ -44,14 +46,48 @@ JSON, LIST, DICT, REDACTED, BLOB = b"J", b"L", b"D", b"R", b"B"
 _MARKED = b'{"redacted":true}'  # how a mark, and data that looks like one, is encoded
 
 
-class BinaryKind(str):
-    """The name of a kind of value that is base64: text in which nothing needs to be escaped."""
+class Binary:
+    """Bytes that stand for their base64, which is made piece by piece when it is written.
 
-    __slots__ = ()
+    ``make`` returns anything that has that many bytes.
+    """
+
+    __slots__ = ("_make", "size")
+
+    def __init__(self, make: Callable[[], Any], size: int) -> None:
+        self._make, self.size = make, size
+
+    def __iter__(self) -> Iterator[bytes]:
+        data = memoryview(self._make())
+        for start in range(0, len(data), BINARY_PIECE):
+            yield b2a_base64(data[start : start + BINARY_PIECE], newline=False)
+
+    def __str__(self) -> str:
+        return b2a_base64(self._make(), newline=False).decode()
+
+
+class Entries:
+    """The entries of a long list, which are made piece by piece when they are written.
+
+    ``make`` yields lists of JSON. ``plain``: so far, all of them were text, numbers, booleans or None.
+    """
+
+    __slots__ = ("_make", "plain")
+
+    def __init__(self, make: Callable[[], Iterator[list[Any]]]) -> None:
+        self._make, self.plain = make, True
+
+    def __iter__(self) -> Iterator[list[Any]]:
+        for some in self._make():
+            self.plain = self.plain and _PLAIN.issuperset(map(type, some))
+            yield some
 
 
 class Checked(dict):  # type: ignore[type-arg]
-    """A step's record whose result is known to be exact JSON. ``names``: the keys of all dicts in it."""
+    """A step's record whose result is known to be exact JSON, with `Binary` and `Entries` in it.
+
+    ``names``: the keys of all dicts, without those in `Entries`.
+    """
 
     __slots__ = ("names",)
 
@@ -60,7 +96,7 @@ class Checked(dict):  # type: ignore[type-arg]
         self.names = names
 
 
-_PLAIN = frozenset((str, int, float, bool, type(None), BinaryKind))
+_PLAIN = frozenset((str, int, float, bool, type(None), Binary, Entries))
 
 
 # -- frozen values
@@ -317,9 +353,18 @@ def place_of(path: Iterable[Any]) -> str:
 
 _OK_DICT = frozenset((dict, FrozenDict))
 _OK_LIST = frozenset((list, FrozenList))
+_KNOWN = _PLAIN | _OK_DICT | _OK_LIST
+_TEXT, _DICTS_ONLY = frozenset((str,)), frozenset((dict,))
+_TYPED = {"$type", "value"}
+_ROWS = 1024  # entries that are looked at, and encoded, at once
+BINARY_PIECE = 3 << 17  # bytes; shorter ones are encoded at once
 
 
-def _unknown(value: object) -> NoReturn:
+def _unknown(value: object) -> Any:
+    if type(value) is Binary:
+        return str(value)
+    if type(value) is Entries:
+        return list(chain.from_iterable(value))
     raise TypeError(type(value).__name__)
 
 
@@ -354,26 +399,68 @@ _iterencode_as_is, _iterencode = _encoder(sort=False), _encoder(sort=True)
 _scan: Callable[[str, int], Any] = make_scanner(_Context())  # type: ignore[arg-type]
 
 
-def _is_json(value: object, depth: int, names: set[str]) -> bool:
-    """Return whether a list or dict holds only exact JSON types. ``_normal`` looks again at what this refuses.
+def exact_copy(value: Any, names: set[str], depth: int = MAX_DEPTH) -> Any:
+    """Return a copy of a list or dict that holds only exact JSON types; ``None`` for any other value.
 
-    The keys of all dicts are added to ``names``.
+    The keys of all dicts are added to ``names``. C code looks at all entries of a container, and of a table, at once.
     """
     kind = type(value)
-    if depth == 0:
-        return False
+    if depth == 0 or (kind not in _OK_DICT and kind not in _OK_LIST):
+        return None
+    entries: Any
     if kind in _OK_DICT:
-        names.update(value)  # type: ignore[arg-type]
-        for key, item in value.items():  # type: ignore[attr-defined]
-            if type(key) is not str or (type(item) not in _PLAIN and not _is_json(item, depth - 1, names)):
-                return False
-        return True
-    if kind in _OK_LIST:
-        for item in value:  # type: ignore[attr-defined]
-            if type(item) not in _PLAIN and not _is_json(item, depth - 1, names):
-                return False
-        return True
-    return False
+        copy: Any = dict(value)
+        entries = copy.values()
+        if not _TEXT.issuperset(map(type, copy)):
+            return None
+        names.update(copy)
+    else:
+        copy = entries = list(value)
+    kinds = set(map(type, entries))
+    if kinds <= _PLAIN:
+        return None if float in kinds and _has_infinite(entries) else copy
+    if not kinds <= _KNOWN or (float in kinds and _has_infinite(entries)):
+        return None
+    if kinds == _DICTS_ONLY and copy is entries and depth > 1:
+        rows: list[Any] = []
+        while len(rows) < len(copy):  # so many that the processor's cache has room for them
+            some = _copied_rows(copy[len(rows) : len(rows) + _ROWS], names)
+            if some is None:
+                break
+            rows += some
+        else:
+            return rows
+    for key, item in enumerate(copy) if copy is entries else copy.items():
+        if type(item) not in _PLAIN:
+            copy[key] = exact_copy(item, names, depth - 1)
+            if copy[key] is None:
+                return None
+    return copy
+
+
+def _copied_rows(rows: list[dict[Any, Any]], names: set[str]) -> list[Any] | None:
+    """Return copies of dicts that have the same keys and hold only scalars of JSON, else ``None``."""
+    copies = list(map(dict.copy, rows))
+    columns = [*copies[0]]
+    if {len(columns)} != set(map(len, copies)) or not _TEXT.issuperset(
+        map(type, chain.from_iterable(copies))
+    ):
+        return None
+    try:
+        for column in columns:
+            kinds = set(map(type, map(itemgetter(column), copies)))
+            if not kinds <= _PLAIN or (float in kinds and _has_infinite(map(itemgetter(column), copies))):
+                return None
+    except KeyError:
+        return None
+    names.update(columns)
+    return copies
+
+
+def _has_infinite(entries: Iterable[Any]) -> bool:
+    """Return whether a float among the entries is infinite or not a number."""
+    total = sum([item for item in entries if type(item) is float])
+    return total - total != 0  # of large numbers the sum may be infinite, too: `_normal` looks at each
 
 
 def text(
@@ -390,28 +477,74 @@ def text(
     if type(value) is Checked and keep:
         names |= value.names
         rest = {key: item for key, item in value.items() if key != keep}
-    if kind not in _PLAIN and not _is_json(rest, MAX_DEPTH, names):
+    if kind not in _PLAIN and exact_copy(rest, names) is None:
         value = _normal(value, name, MAX_DEPTH)
-        _is_json(value, MAX_DEPTH, names)
+        exact_copy(value, names)
     try:
         if keep and isinstance(value, dict) and isinstance(dict.get(value, keep), (dict, list)):
-            parts, start = [tag], "{"
-            for key, item in sorted(dict.items(value)):
-                parts += (start, _quote(key), ":")
-                parts += _as_is(item) if key == keep else _iterencode(item, 0)
-                start = ","
-            return "".join((*parts, "}"))
+            return tag + "".join(p if isinstance(p, str) else p.decode() for p in pieces(value, keep))
         return "".join((tag, *_iterencode(value, 0)))
     except (ValueError, TypeError, RecursionError):
         _normal(value, name, MAX_DEPTH)  # says which entry it is
         raise
 
 
-def _as_is(value: Any) -> Iterable[str]:
-    """Return JSON in pieces; dicts keep the order of their keys."""
-    if type(value) is dict and type(value.get("$type")) is BinaryKind:
-        return '{"$type":', _quote(value["$type"]), ',"value":"', value["value"], '"}'
-    return _iterencode_as_is(value, 0)
+def in_pieces(value: Any, levels: int = 8) -> bool:
+    """Return whether a value is written in pieces: it has a long container, or a part that is not made yet."""
+    kind = type(value)
+    if kind not in _OK_DICT and kind not in _OK_LIST:
+        return kind is Binary or kind is Entries
+    if len(value) > _ROWS or levels == 0:
+        return levels > 0
+    return any(in_pieces(item, levels - 1) for item in (value.values() if kind in _OK_DICT else value))
+
+
+def pieces(record: dict[str, Any], keep: str) -> Iterator[str | bytes]:
+    """Yield in pieces what `text` returns of a record whose entry ``keep`` is `in_pieces`. Base64 is bytes.
+
+    No piece ends within a text.
+    """
+    start = "{"
+    for key, item in sorted(dict.items(record)):
+        yield f"{start}{_quote(key)}:"
+        if key == keep:
+            yield from _pieces(item)
+        else:
+            yield "".join(_iterencode(item, 0))
+        start = ","
+    yield "}"
+
+
+def _pieces(value: Any) -> Iterator[str | bytes]:
+    if type(value) is Binary:
+        yield '"'
+        yield from value
+        yield '"'
+    elif type(value) is Entries:
+        start = "["
+        for some in value:
+            names: set[str] = set()
+            if exact_copy(some, names) is None or not names <= _TYPED:
+                raise ValueError("these names were not looked at")
+            yield start + "".join(_iterencode_as_is(some, 0))[1:-1]
+            start = ","
+        yield "]"
+    elif not in_pieces(value):
+        yield "".join(_iterencode_as_is(value, 0))
+    else:
+        is_list = type(value) in _OK_LIST
+        entries: Iterator[Any] = iter(value if is_list else value.items())
+        start = "{["[is_list]
+        if len(value) > _ROWS:
+            while some := list(islice(entries, _ROWS)):
+                yield start + "".join(_iterencode_as_is(some if is_list else dict(some), 0))[1:-1]
+                start = ","
+        else:
+            for entry in entries:
+                yield start if is_list else f"{start}{_quote(entry[0])}:"
+                yield from _pieces(entry if is_list else entry[1])
+                start = ","
+        yield "}]"[is_list]
 
 
 def encode(value: object, name: str = "value", keep: str = "") -> bytes:
@@ -450,7 +583,7 @@ def encode_entries(values: list[Any], base: Any, name: str) -> list[bytes | None
             kind = type(value)
             if kind is str:
                 add(("J" + quote(value)).encode())
-            elif kind in _PLAIN or _is_json(value, MAX_DEPTH - 1, set()):
+            elif kind in _PLAIN or exact_copy(value, set(), MAX_DEPTH - 1) is not None:
                 add(("J" + join(iterencode(value, 0))).encode())
             else:
                 add(store(value, f"{name}[{index}]"))

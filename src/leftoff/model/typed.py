@@ -149,7 +149,8 @@ def _untyped(word: str, inside: Any) -> Any:
         columns, values, index = inside
         while index[0] == "levels":
             index = index[1][0]
-        rows, names = int(index[1][1][0]), [str(name) for name in _index(columns)]
+        rows = len(range(*index[1])) if index[0] == "range" else int(index[1][1][0])
+        names = [str(name) for name in _index(columns)]
         if rows * len(names) > _MOST:
             return f"table of {rows} rows: {', '.join(names)}"
         return {name: _array(column[1]) for name, column in zip(names, values, strict=True)}
@@ -174,6 +175,8 @@ def _object(pairs: Any) -> dict[str, Any]:
 
 def _index(index: Any) -> Any:
     kind, data, _ = index
+    if kind == "range":
+        return list(range(*data)[:_MOST])
     if kind != "levels":
         return _entries(data)
     return [list(each) for each in zip(*map(_index, data), strict=True)]

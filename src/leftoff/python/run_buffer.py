@@ -37,7 +37,7 @@ from leftoff.engine.redactor import Redactor
 from leftoff.engine.run_reader import Reader, Value
 from leftoff.engine.step_lifecycle import needs_decision
 from leftoff.errors import Invalid, LeftoffError, Pruned, Rewound, StoreUnavailable
-from leftoff.model.changes import APPEND, DELETE, LARGE, NOTHING, PUT, Change, ChangeSet, Version
+from leftoff.model.changes import APPEND, DELETE, LARGE, NOTHING, PUT, Change, ChangeSet, Version, blob_of
 from leftoff.model.codec import (
     BLOB,
     DICT,
@@ -86,13 +86,14 @@ _NOTHING_SENT = ChangeSet()
 class LargeRecord(Record):
     """The record of a step with a large result, which is decoded each time it is read: into the reader's own copy."""
 
-    def __init__(self, record: Record, stored: bytes) -> None:
+    first: Any  # what the first reader gets, if no one else can change it; it is deleted then
+
+    def __init__(self, record: Record, load: Callable[[], bytes]) -> None:
         super().__init__({**record, "result": None})
-        self.first: bytes | None = None  # what the first reader gets, if it cannot be changed
-        self._stored = stored
+        self._load = load
 
     def __getitem__(self, key: str) -> Any:
-        return payload(self._stored, key)[key] if key == "result" else super().__getitem__(key)
+        return payload(self._load(), key)[key] if key == "result" else super().__getitem__(key)
 
     def items(self) -> Any:
         return [(key, self[key]) for key in dict.keys(self)]
@@ -213,8 +214,9 @@ class RunBuffer:
         self.over = False  # the run was completed before: what the program sets again is not written
         self.heart: Heartbeat | None = None
         self.starts = DeferredStarts()
-        self.pending = ChangeSet(redactor)
+        self.pending = ChangeSet(redactor, self._save)
         self.blobs: list[BlobRow] = []
+        self._saved: dict[bytes, BlobRow] = {}  # the blobs of large results
         self._sent = _NOTHING_SENT  # the changes that a commit is writing now
         self._unanswered: UnansweredCommit | None = None
         self._secrets = ProcessSecrets()
@@ -458,20 +460,15 @@ class RunBuffer:
         """Record that a step is complete, durably, with all that is buffered."""
         self.commit_completed(path, record, self.move_step(path, record), took)
 
-    def commit_completed(self, path: str, record: Record, change: Change, took: float) -> LargeRecord | None:
+    def commit_completed(self, path: str, record: Record, change: Change, took: float) -> None:
         """Commit the end of a step. Its result is read as it is stored from now on.
 
         The caller may change its own object, and a text may have been masked.
         """
-        large = None
-        if len(change.stored) > LARGE and change.secret is NOTHING and "result" in record:
-            large = LargeRecord(record, change.stored)
-            self.step_records()[path] = (large, [])
-        elif isinstance(record.get("result"), (dict, list, str)):
+        if self.step(path) is record and isinstance(record.get("result"), (dict, list, str)):
             record["result"] = change.entry("result")
         self.starts.ended(took)
         self._commit_step(change, Seal("step_complete", path))
-        return large
 
     def fail_step(self, path: str, record: Record, seal: Seal | None) -> None:
         """Record that a step failed or was interrupted, durably."""
@@ -517,7 +514,21 @@ class RunBuffer:
         self.starts.waiting.pop(path, None)
         if change.secret is not NOTHING or self._secrets.kept:
             self._secrets.keep(change)
-        self.step_records()[path] = (record, marks(record) if change.stored[:1] == REDACTED else [])
+        stored = change.stored
+        if (len(stored) > LARGE or stored[:1] == BLOB) and change.secret is NOTHING and "result" in record:
+            record = change.value = LargeRecord(record, partial(self._content, stored))
+        self.step_records()[path] = (record, marks(record) if stored[:1] == REDACTED else [])
+
+    def _content(self, stored: bytes) -> bytes:
+        hash = blob_of(stored)
+        return stored if hash is None else b"".join(self.store.load_blob(hash, self._saved[hash]))
+
+    def _save(self, pieces: Iterable[bytes]) -> bytes:
+        """Save the blob of a change that waits for the next commit."""
+        row = self.store.save_blob(pieces)
+        self.blobs.append(row)
+        self._saved[row.hash] = row
+        return row.hash
 
     def put_step(self, path: str, value: Any) -> None:
         """Set a step's record to what the program gives. It may ask for a decision again, and never makes one."""
@@ -652,7 +663,7 @@ class RunBuffer:
                     for address in sent.changes:
                         del self.pending.changes[address]
                 else:
-                    self._sent, self.pending, self.blobs = sent, ChangeSet(self.redactor), []
+                    self._sent, self.pending, self.blobs = sent, ChangeSet(self.redactor, self._save), []
             terms = Terms(self.clock.now(), self.guard, seal=seal, token=token, blobs=blobs)
             if failed is not None and settled is None:  # on a server it may arrive after the look
                 terms.unless = failed.place

@@ -26,13 +26,13 @@ from leftoff.engine.commit import Seal
 from leftoff.engine.show import in_order
 from leftoff.errors import Invalid, LeftoffError, StepDone, Usage
 from leftoff.model.changes import NOTHING
-from leftoff.model.codec import Checked, freeze_holed, thaw
+from leftoff.model.codec import BLOB, Checked, freeze_holed, thaw
 from leftoff.model.ids import check_step, parent_of, shown_step, step_readings
 from leftoff.model.words import STEP_ENDED
 from leftoff.python.arguments import Given, call_facts, other_arguments
 from leftoff.python.calls import IGNORE, ONCE, RERUN, WARN, code_changed
 from leftoff.python.run_buffer import Entry, LargeRecord, Record, RunBuffer
-from leftoff.python.values import decode_value, encode_value
+from leftoff.python.values import Result, decode_value
 
 T = TypeVar("T")
 NO_ARGUMENTS = call_facts({}, None)
@@ -190,7 +190,7 @@ class RunSteps:
         if found is None or "result" not in found[0]:
             return None
         if isinstance(found[0], LargeRecord):
-            first, found[0].first = found[0].first, None
+            first = vars(found[0]).pop("first", None)  # only one thread gets it
             if first is not None:
                 return first
         kept = found[0]["result"]
@@ -258,11 +258,11 @@ class RunSteps:
             step._log = None
 
     def complete(self, step: Step) -> None:
-        buffer, path, result, typed = self.buffer, step.path, step.result, False
-        names: set[str] = set()
+        buffer, path, result, made = self.buffer, step.path, step.result, None
         if result is not NOTHING and type(result) not in _PLAIN:
             try:
-                result = encode_value(step.result, f"step/{path}.result", names)
+                made = Result(step.result, f"step/{path}.result")
+                result = made.json
             except Invalid as error:
                 if hasattr(step.result, "cr_code"):
                     step.result.close()
@@ -271,7 +271,6 @@ class RunSteps:
                     )
                 self.fail(step, error, lost=step.result)
                 raise
-            typed = result is not step.result
         if step.given is not None:
             self._called[path] = step.given.exact
         try:
@@ -282,17 +281,21 @@ class RunSteps:
                     return
                 with buffer.lock:
                     before = buffer.step_or_new(path)
-                    record = lifecycle.complete(before, buffer.now(), result, typed=typed)
+                    record = lifecycle.complete(
+                        before, buffer.now(), result, typed=made is not None and made.typed
+                    )
                     if step.given is not None:
                         record.update(step.given.record)
                     if step.outputs:
                         record["outputs"] = lifecycle.merged(before.get("outputs"), step.outputs)
-                    if names and not typed:
-                        record = Checked(record, names)
+                    if made is not None:
+                        record = Checked(record, made.names)
                     change = buffer.move_step(path, record)
-                large = buffer.commit_completed(path, record, change, monotonic() - step.began)
-                if large is not None and type(step.result) is bytes:
-                    large.first = step.result
+                    large = buffer.step(path)
+                    # In a record that was not saved piece by piece, a text may have been masked.
+                    if isinstance(large, LargeRecord) and made is not None and change.stored[:1] == BLOB:
+                        large.first = made.own
+                buffer.commit_completed(path, record, change, monotonic() - step.began)
         except Invalid as error:
             self.fail(step, error)
             raise

@@ -19,14 +19,14 @@ import collections
 import enum
 import os
 import sys
-from binascii import a2b_base64, b2a_base64
-from collections.abc import Callable
+from binascii import a2b_base64
+from collections.abc import Callable, Iterator
 from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from leftoff.errors import Invalid, Unsupported, Usage
-from leftoff.model.codec import BinaryKind
+from leftoff.model.codec import Binary
 
 if TYPE_CHECKING:
     import datetime
@@ -201,16 +201,16 @@ class Members(NamedTuple):
     entries: Any
 
 
-def _base64(value: bytes) -> str:
-    return b2a_base64(value, newline=False).decode()
+def _binary(value: Any) -> Binary:
+    return Binary(lambda: value, len(value))
 
 
 OWN_TYPES = {
     tuple: Kind("tuple", list, tuple),
     set: Kind("set", Members, set),
     frozenset: Kind("frozenset", Members, frozenset),
-    bytes: Kind(BinaryKind("bytes"), _base64, a2b_base64),
-    bytearray: Kind(BinaryKind("bytearray"), _base64, lambda stored: bytearray(a2b_base64(stored))),
+    bytes: Kind("bytes", _binary, a2b_base64),
+    bytearray: Kind("bytearray", _binary, lambda stored: bytearray(a2b_base64(stored))),
     complex: Kind("complex", str, complex),
     range: Kind("range", lambda value: [value.start, value.stop, value.step], lambda stored: range(*stored)),
     collections.Counter: Kind("counter", Pairs, lambda pairs: collections.Counter(dict(map(tuple, pairs)))),
@@ -262,9 +262,40 @@ _LIBRARY = {
 DICT = Kind("dict", Pairs, dict)
 FLOAT = Kind("float", repr, float)
 
+COLUMN_PIECE = 8192  # entries of a column that are made at once
+
+
+class Bytes:
+    """The bytes of an array. They are copied when they are written, and piece by piece."""
+
+    def __init__(self, array: Any) -> None:
+        self.array = array
+
+    def __call__(self) -> Any:
+        import numpy
+
+        return numpy.ascontiguousarray(self.array).reshape(-1).view(numpy.uint8)
+
+
+class Column:
+    """The entries of an array or a pandas column, as lists of Python's own values. They are made piece by piece."""
+
+    def __init__(self, values: Any) -> None:
+        self._values = values
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __iter__(self) -> Iterator[list[Any]]:
+        at = getattr(self._values, "iloc", self._values)
+        for start in range(0, len(self), COLUMN_PIECE):
+            yield _plain(at[start : start + COLUMN_PIECE]).tolist()
+
+
 _WORDS = {kind.name: kind for kind in (*OWN_TYPES.values(), DICT, FLOAT)}
 _WORDS |= {kind.name: kind for classes in _LIBRARY.values() for kind in classes.values()}
 _by_class: dict[type, Kind | None] = dict(OWN_TYPES)
+_by_class[Bytes] = Kind("bytes", lambda data: Binary(data, data.array.nbytes), a2b_base64)
 _registered: dict[str, Kind] = {}
 _found: set[type] = set()  # classes that are known to be found under their names
 
@@ -475,12 +506,8 @@ def _take_scalar(value: Any) -> list[Any]:
 
 def _array(value: Any) -> list[Any]:
     if value.dtype.kind in _SIMPLE:
-        import numpy
-
-        return [value.dtype.str, list(value.shape), numpy.ascontiguousarray(value).tobytes()]
-    if value.dtype.kind in "SU":
-        return [value.dtype.str, list(value.shape), value.ravel().tolist()]
-    return ["O", list(value.shape), value.ravel().tolist()]
+        return [value.dtype.str, list(value.shape), Bytes(value)]
+    return [value.dtype.str if value.dtype.kind in "SU" else "O", list(value.shape), Column(value.ravel())]
 
 
 def _take_frame(value: Any) -> list[Any]:
@@ -490,7 +517,15 @@ def _take_frame(value: Any) -> list[Any]:
 
 def _column(series: Any) -> list[Any]:
     """Return the type that pandas has for it, and its entries."""
-    return [_dtype(series.dtype), _array(_plain(series))]
+    return [_dtype(series.dtype), _entries(series)]
+
+
+def _entries(series: Any) -> list[Any]:
+    import numpy
+
+    if isinstance(series.dtype, numpy.dtype):
+        return _array(series.to_numpy())
+    return ["O", [len(series)], Column(series)]
 
 
 def _dtype(kind: Any) -> Any:
@@ -505,7 +540,7 @@ def _plain(values: Any) -> Any:
     import numpy
 
     if isinstance(values.dtype, numpy.dtype):
-        return values.to_numpy()
+        return values if isinstance(values, numpy.ndarray) else values.to_numpy()
     return values.astype(object).where(values.notna(), None).to_numpy()
 
 
@@ -513,7 +548,34 @@ def _index(index: Any) -> list[Any]:
     if hasattr(index, "levels"):
         levels = [_index(index.get_level_values(number)) for number in range(index.nlevels)]
         return ["levels", levels, list(index.names)]
-    return [_dtype(index.dtype), _array(_plain(index.to_series())), index.name]
+    if type(index).__name__ == "RangeIndex":
+        return ["range", [index.start, index.stop, index.step], index.name]
+    return [_dtype(index.dtype), _entries(index.to_series()), index.name]
+
+
+def own_copy(value: Any) -> Any:
+    """Return a copy of bytes, an array or a table that equals what its record is decoded to, if it is cheap; else None.
+
+    A table with other entries than text and numbers is not copied with its entries.
+    """
+    cls = type(value)
+    if cls is bytes:
+        return value
+    package = cls.__module__.partition(".")[0]
+    if package == "numpy" and cls.__name__ == "ndarray" and value.dtype.kind in _SIMPLE:
+        return value.copy()
+    if (
+        package != "pandas"
+        or cls.__name__ != "DataFrame"
+        or value.attrs
+        or not value.flags.allows_duplicate_labels
+    ):
+        return None
+    import pandas
+
+    if not {type(value.index), type(value.columns)} <= {pandas.Index, pandas.RangeIndex}:
+        return None
+    return value.copy(deep=pandas.__version__ < "3")  # from 3 on, what one of both changes is copied then
 
 
 def _make_array_like(word: str, parts: Any) -> Any:
@@ -560,6 +622,8 @@ def _make_index(parts: Any) -> Any:
     import pandas
 
     kind, data, name = parts
+    if kind == "range":
+        return pandas.RangeIndex(*data, name=name)
     if kind == "levels":
         return pandas.MultiIndex.from_arrays([_make_index(level) for level in data], names=name)
     return pandas.Index(_make_array(data), name=name).astype(_make_dtype(kind))

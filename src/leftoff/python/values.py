@@ -8,31 +8,39 @@ Nothing is pickled, and reading a record runs no constructor of the user's class
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import Any
 
 from leftoff.errors import Invalid, LeftoffError, Redacted, Unsupported
 from leftoff.model.changes import TYPE, Encoded, is_typed
 from leftoff.model.codec import (
+    BINARY_PIECE,
     MARK,
     MAX_DEPTH,
+    Binary,
+    Entries,
     FrozenDict,
     FrozenList,
     HoledDict,
     HoledList,
     Mark,
+    exact_copy,
     marks,
     refuse_redacted,
     text,
 )
 from leftoff.python.value_kinds import (
+    COLUMN_PIECE,
     DICT,
     FLOAT,
     HINT,
+    Column,
     Kind,
     Members,
     Pairs,
     kind_named,
     kind_to_write,
+    own_copy,
 )
 
 _PLAIN = frozenset((str, int, float, bool, type(None)))
@@ -47,15 +55,39 @@ _HINT = (
 )
 
 
-def encode_value(value: Any, name: str, names: set[str] | None = None) -> Any:
-    """Return the value as JSON, or the value itself if it is JSON. ``name`` starts the path in an error.
-
-    ``names``: gets the keys of all dicts, if the value is JSON.
-    """
-    kind, names = type(value), set() if names is None else names
-    if kind in EXACT or ((kind in _DICTS or kind in _LISTS) and _is_json(value, MAX_DEPTH, names)):
+def encode_value(value: Any, name: str) -> Any:
+    """Return the value as JSON, or the value itself if it is JSON. ``name`` starts the path in an error."""
+    names: set[str] = set()
+    if type(value) in EXACT or (exact_copy(value, names) is not None and TYPE not in names):
         return value
     return _encode(value, name, MAX_DEPTH)
+
+
+class Result:
+    """The result of a step as a record has it, and what the caller of the step gets.
+
+    ``json``: in it, large bytes are `Binary` and long columns of tables `Entries`. ``typed``: it is not the value
+    itself. ``names``: the keys of all its dicts.
+    """
+
+    __slots__ = ("_own", "_parts", "json", "names", "typed")
+
+    def __init__(self, value: Any, name: str) -> None:
+        self.names: set[str] = set()
+        self._parts: list[Entries] = []
+        self._own = self.json = exact_copy(value, self.names)
+        self.typed = self.json is None or TYPE in self.names
+        if self.typed:
+            self._own = own_copy(value)
+            value = value if self._own is None else self._own
+            self.json = _encode(value, name, MAX_DEPTH, self._parts)
+            self.typed = self.json is not value
+            exact_copy(self.json, self.names)
+
+    @property
+    def own(self) -> Any:
+        """An object that only the caller has and that equals what a reader of the record gets, if that is known."""
+        return self._own if all(part.plain for part in self._parts) else None
 
 
 def encode_variable(value: Any, name: str, base: Any = None) -> Any:
@@ -106,49 +138,37 @@ def restored(value: Any, name: str) -> Any:
     return HoledDict(entries) if type(value) is HoledDict else FrozenDict(entries)
 
 
-def _is_json(value: Any, depth: int, names: set[str]) -> bool:
-    """Return whether a list or dict is JSON as it is. `_encode` examines again what this refuses."""
-    if depth == 0:
-        return False
-    if type(value) in _DICTS:
-        for key in value:
-            if type(key) is not str or key == TYPE:
-                return False
-        names.update(value)
-        entries = value.values()
-    elif type(value) in _LISTS:
-        entries = value
-    else:
-        return False
-    for item in entries:
-        if (type(item) not in _PLAIN or item != item or item in _INFINITE) and not _is_json(
-            item, depth - 1, names
-        ):
-            return False
-    return True
-
-
-def _encode(value: Any, path: str, depth: int) -> Any:
+def _encode(value: Any, path: str, depth: int, parts: list[Entries] | None = None) -> Any:
     cls = type(value)
     if cls is float and (value != value or value in _INFINITE):
         return {TYPE: FLOAT.name, "value": repr(value)}
     if cls in _PLAIN:
         return value
+    if cls is Binary:
+        return value if parts is not None and value.size > BINARY_PIECE else str(value)
+    if cls is Column:
+        if parts is not None and len(value) > COLUMN_PIECE:
+            parts.append(Entries(lambda: (_encode(some, path, depth) for some in value)))
+            return parts[-1]
+        value = list(chain.from_iterable(value))
+        cls = list
     if depth == 0:
         raise Invalid(f"{path} is nested more than {MAX_DEPTH} levels deep, or contains itself.", path=path)
     if cls in _DICTS:
         if all(type(key) is str and key != TYPE for key in value):
-            return {key: _encode(item, f"{path}.{key}", depth - 1) for key, item in value.items()}
-        return {TYPE: DICT.name, "value": _encode(Pairs(value), path, depth - 1)}
+            return {key: _encode(item, f"{path}.{key}", depth - 1, parts) for key, item in value.items()}
+        return {TYPE: DICT.name, "value": _encode(Pairs(value), path, depth - 1, parts)}
     if cls in _LISTS:
-        return [_encode(item, f"{path}[{i}]", depth - 1) for i, item in enumerate(value)]
+        if EXACT.issuperset(map(type, value)):
+            return list(value)
+        return [_encode(item, f"{path}[{i}]", depth - 1, parts) for i, item in enumerate(value)]
     if cls is Pairs:
         return [
-            [_encode(key, f"a key of {path}", depth), _encode(item, f"{path}[{key!r}]", depth)]
+            [_encode(key, f"a key of {path}", depth, parts), _encode(item, f"{path}[{key!r}]", depth, parts)]
             for key, item in value.entries.items()
         ]
     if cls is Members:
-        encoded = [_encode(item, f"an entry of {path}", depth) for item in value.entries]
+        encoded = [_encode(item, f"an entry of {path}", depth, parts) for item in value.entries]
         return sorted(encoded, key=lambda entry: text(entry, path))
     if cls is HoledDict or cls is HoledList:
         refuse_redacted(value)
@@ -157,7 +177,7 @@ def _encode(value: Any, path: str, depth: int) -> Any:
     kind = kind_to_write(cls)
     if kind is not None:
         inside = f"{path} ({cls.__name__})" if ":" in kind.name else path
-        return {TYPE: kind.name, "value": _encode(kind.take(value), inside, depth - 1)}
+        return {TYPE: kind.name, "value": _encode(kind.take(value), inside, depth - 1, parts)}
     for base in (str, int, float):
         if isinstance(value, base):  # a class derived from it without a kind of its own
             return base.__str__(value) if base is str else base(value)

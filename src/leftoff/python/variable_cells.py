@@ -152,6 +152,8 @@ def overlay(
 def _changed_value(change: Change) -> Value:
     if change.secret is not NOTHING:
         return Value(change.secret, marks(change.secret), 0)
+    if change.value is not NOTHING and change.collection == "step":
+        return Value(change.value, [], 0)
     where = f"{change.collection}/{change.key}"
     if change.stored[:1] == BLOB:
         return Value(blob_about(change.stored, where), [], 0)

@@ -35,6 +35,7 @@ from leftoff.errors import Corrupt
 from leftoff.files import is_writable
 from leftoff.host import Process
 from leftoff.model.changes import NO_COUNTS, Version
+from leftoff.model.changes import VALUE_MAX as VALUE_MAX
 from leftoff.model.codec import MASK, sha256, sound, sum_of, term, text
 from leftoff.store.rows import (
     ACTIVE,
@@ -70,7 +71,6 @@ if TYPE_CHECKING:
     Step = tuple[str, str, int] | tuple[None, None, None]
 
 INLINE = 1024  # stored bytes up to this size are in the record's own row
-VALUE_MAX = 1 << 20  # larger ones are blobs
 SOME = 5000  # rows that are read at once
 ALL = 1 << 40
 SMALL = 1000  # records of a run that are added up before anything is read from it: that takes a millisecond
