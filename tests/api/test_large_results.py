@@ -87,7 +87,7 @@ def test_a_large_table_comes_back(store: leftoff.Store, kind: str) -> None:
         pd.testing.assert_frame_equal(FRAMES[kind], run.do("make", lambda: pytest.fail("it is done")))
         raise KeyboardInterrupt
     with store.run("w") as run:
-        again = run.do("make", lambda: pytest.fail("it is done"))
+        again: Any = run.do("make", lambda: pytest.fail("it is done"))
         pd.testing.assert_frame_equal(FRAMES[kind], again)
         assert type(FRAMES[kind].index) is type(again.index)
 
@@ -95,7 +95,7 @@ def test_a_large_table_comes_back(store: leftoff.Store, kind: str) -> None:
 def test_the_function_keeps_its_own_object(store: leftoff.Store) -> None:
     """What it changes afterwards does not change what the step returned, and the other way round."""
     own = [dict(row) for row in TABLE]
-    array = np.arange(300_000)
+    array: Any = np.arange(300_000)
     with store.run("w") as run:
         rows: Any = run.do("rows", lambda: own)
         numbers: Any = run.do("numbers", lambda: array)
