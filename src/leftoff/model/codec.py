@@ -29,7 +29,6 @@ from __future__ import annotations
 import sys
 from _json import encode_basestring, make_encoder, make_scanner
 from _operator import itemgetter
-from binascii import b2a_base64
 from collections.abc import Callable, Collection, Iterable, Iterator
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -58,12 +57,14 @@ class Binary:
         self._make, self.size = make, size
 
     def __iter__(self) -> Iterator[bytes]:
+        from binascii import b2a_base64
+
         data = memoryview(self._make())
         for start in range(0, len(data), BINARY_PIECE):
             yield b2a_base64(data[start : start + BINARY_PIECE], newline=False)
 
     def __str__(self) -> str:
-        return b2a_base64(self._make(), newline=False).decode()
+        return b"".join(self).decode()
 
 
 class Entries:

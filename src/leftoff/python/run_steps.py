@@ -258,11 +258,11 @@ class RunSteps:
             step._log = None
 
     def complete(self, step: Step) -> None:
-        buffer, path, result, made = self.buffer, step.path, step.result, None
+        buffer, path, result, made, typed = self.buffer, step.path, step.result, None, False
         if result is not NOTHING and type(result) not in _PLAIN:
             try:
                 made = Result(step.result, f"step/{path}.result")
-                result = made.json
+                result, typed = made.json, made.typed
             except Invalid as error:
                 if hasattr(step.result, "cr_code"):
                     step.result.close()
@@ -281,9 +281,7 @@ class RunSteps:
                     return
                 with buffer.lock:
                     before = buffer.step_or_new(path)
-                    record = lifecycle.complete(
-                        before, buffer.now(), result, typed=made is not None and made.typed
-                    )
+                    record = lifecycle.complete(before, buffer.now(), result, typed=typed)
                     if step.given is not None:
                         record.update(step.given.record)
                     if step.outputs:

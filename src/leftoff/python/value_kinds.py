@@ -210,7 +210,9 @@ OWN_TYPES = {
     set: Kind("set", Members, set),
     frozenset: Kind("frozenset", Members, frozenset),
     bytes: Kind("bytes", _binary, a2b_base64),
-    bytearray: Kind("bytearray", _binary, lambda stored: bytearray(a2b_base64(stored))),
+    bytearray: Kind(
+        "bytearray", lambda value: _binary(bytes(value)), lambda stored: bytearray(a2b_base64(stored))
+    ),
     complex: Kind("complex", str, complex),
     range: Kind("range", lambda value: [value.start, value.stop, value.step], lambda stored: range(*stored)),
     collections.Counter: Kind("counter", Pairs, lambda pairs: collections.Counter(dict(map(tuple, pairs)))),
@@ -554,9 +556,9 @@ def _index(index: Any) -> list[Any]:
 
 
 def own_copy(value: Any) -> Any:
-    """Return a copy of bytes, an array or a table that equals what its record is decoded to, if it is cheap; else None.
+    """Return a copy of bytes, an array or a table that equals what its record decodes to, or None if that costs more.
 
-    A table with other entries than text and numbers is not copied with its entries.
+    The copy of a table shares the objects in its columns. So it is of use only if they are text and numbers.
     """
     cls = type(value)
     if cls is bytes:
