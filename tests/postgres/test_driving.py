@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
+import leftoff
 from leftoff.engine.project import local_folder, open_store_at
-from leftoff.errors import StoreUnavailable
+from leftoff.errors import Conflict, StoreUnavailable
 from leftoff.host import Process, started, this_process
 from leftoff.store.base import Tx
 from leftoff.store.rows import LIMIT_MS
@@ -170,3 +171,19 @@ def test_a_decision_is_heard_of(project: Path, proxy: Proxy, url: str, name: str
     flow.started("b")
     flow.file("gate")
     driver.end(0)
+
+
+def test_compare_and_set_after_another_writer(project: Path, location: str) -> None:
+    """A driver that does not know a variable's value, because others have committed since, asks the store for it."""
+    with leftoff.Store(location, str(project)) as store:
+        run = store.start("w")
+        run.variables["a"] = 1
+        run.commit()
+        call("set", "b=1", "--run", run.id, "--store", location, cwd=project)
+        run.variables["c"] = 1
+        run.commit()
+        run.compare_and_set("a", 1, 2)
+        assert {"a": 2, "b": 1, "c": 1} == dict(run.variables)
+        call("set", "a=3", "--run", run.id, "--store", location, cwd=project)
+        with pytest.raises(Conflict):
+            run.compare_and_set("a", 2, 4)

@@ -670,8 +670,8 @@ class PostgresStore(SqlStore):
             draft = _Draft(stood)
             try:
                 result = fn(draft)
-            except NeedsLook:
-                pass
+            except (NeedsLook, LeftoffError):
+                pass  # an error, too, may come of what the driver does not know: only a transaction that looks proves it
             else:
                 if draft.made is not None and self._call(draft):
                     self.wrote = True
