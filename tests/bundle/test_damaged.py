@@ -82,11 +82,6 @@ def test_too_new(bundle: bytes, tmp_path: Path) -> None:
     assert ("unsupported", True) == (entry["code"], "schema 99" in entry["message"]), entry
 
 
-def test_other_tables(bundle: bytes, tmp_path: Path) -> None:
-    entry = rejected(tmp_path, edited(bundle, tmp_path, "CREATE TABLE more (x)"))
-    assert ("invalid", True) == (entry["code"], "other tables" in entry["message"]), entry
-
-
 @pytest.mark.parametrize(
     "sql",
     [

@@ -8,7 +8,7 @@ from typing import Any
 from leftoff.model.changes import Version, pack_counts
 from leftoff.model.codec import JSON, MASK, checkpoint_id, encode, sha256, term, to_bytes
 from leftoff.store.base import NOT_A_STEP, SqlStore, Tx, View
-from leftoff.store.rows import BlobRow
+from leftoff.store.rows import BlobRow, Record
 
 Address = tuple[str, str]
 State = dict[Address, bytes]
@@ -64,7 +64,7 @@ class Plan:
         for address, value in self.changes.items():
             if value is not None:
                 step = self.steps.get(address[1], NOT_A_STEP) if address[0] == "step" else NOT_A_STEP
-                tx.put(run, self.seq, *address, sha256(value).digest(), value, step)
+                tx.put(run, Record(*address, self.seq, sha256(value).digest(), value), step)
             elif address in self.before:
                 tx.drop(run, self.seq, *address)
         version = Version(self.run_id, self.seq, self.digest, self.at, epoch=self.epoch, counts=self.counts())

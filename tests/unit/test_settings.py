@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
-from leftoff.engine.settings import load, parse_settings
+from leftoff.engine.settings import Settings, load
 from leftoff.errors import Invalid
 
 EVERYTHING = """
@@ -63,9 +64,19 @@ def test_no_file_gives_the_defaults(tmp_path: Path) -> None:
     assert ({"redacted": True}, [[]]) == found.redactor().scrub("password", "x")
 
 
+def parsed(text: str) -> Settings:
+    """The settings of a file with this text; an error names the file without its folder."""
+    with TemporaryDirectory() as folder:
+        try:
+            return load(write(Path(folder), text))
+        except Invalid as error:
+            error.message = error.message.replace(f"{folder}/", "")
+            raise
+
+
 def test_old_names_are_read() -> None:
     """Sections and keys that had another name before mean the same; a file cannot give both names."""
-    old = parse_settings(
+    old = parsed(
         '[mirror]\ndialect = "bmad"\n[capture]\nmax_file = 7\n[run]\ngrace = 3\n[supervise]\nevery = 2\nlimit = 9\n'
     )
     assert {"name": "bmad"} == old.section("protocol")
@@ -76,9 +87,9 @@ def test_old_names_are_read() -> None:
         old.supervise.max_restarts,
     )
     with pytest.raises(Invalid, match=r"leftoff.toml:2:1: run.stop_timeout must be"):
-        parse_settings("[run]\ngrace = true\n")
+        parsed("[run]\ngrace = true\n")
     with pytest.raises(Invalid, match=r"leftoff.toml:2:1: grace and stop_timeout are the same setting"):
-        parse_settings("[run]\ngrace = 3\nstop_timeout = 3\n")
+        parsed("[run]\ngrace = 3\nstop_timeout = 3\n")
 
 
 def test_empty_file_gives_the_defaults(tmp_path: Path) -> None:
@@ -150,7 +161,7 @@ def test_read_once_per_version_of_the_file(tmp_path: Path) -> None:
 def test_unknown_words(text: str, message: str, hint: str) -> None:
     """A section or key that does not exist is named with its line and the nearest right word."""
     with pytest.raises(Invalid) as caught:
-        parse_settings(text)
+        parsed(text)
     assert caught.value.message.startswith(f"leftoff.{message}")
     assert hint in caught.value.hint
 
@@ -182,7 +193,7 @@ def test_unknown_words(text: str, message: str, hint: str) -> None:
 def test_wrong_values(text: str, message: str, hint: str) -> None:
     """A value of the wrong kind is named with its line, its setting and an example of a right one."""
     with pytest.raises(Invalid) as caught:
-        parse_settings(text)
+        parsed(text)
     assert caught.value.message.startswith(f"leftoff.{message}")
     assert hint in caught.value.hint
 
@@ -200,7 +211,7 @@ def test_wrong_values(text: str, message: str, hint: str) -> None:
 def test_bad_toml(text: str, place: str) -> None:
     """What is not TOML is named with line and column."""
     with pytest.raises(Invalid, match="this is not TOML") as caught:
-        parse_settings(text)
+        parsed(text)
     assert caught.value.message.startswith(place)
 
 
@@ -219,7 +230,7 @@ def test_bad_toml(text: str, place: str) -> None:
 def test_durations(written: str, seconds: float) -> None:
     """A duration is a number of seconds, or a number with its unit."""
     text = f"[heartbeat]\ninterval = 0.1\nquiet = 0.2\nstalled = {written}"
-    assert seconds == parse_settings(text).heartbeat.stalled
+    assert seconds == parsed(text).heartbeat.stalled
 
 
 @pytest.mark.parametrize(
@@ -228,7 +239,7 @@ def test_durations(written: str, seconds: float) -> None:
 )  # fmt: skip
 def test_sizes(written: str, size: int) -> None:
     """A size is a number of bytes, or a number with its unit, decimal or binary."""
-    found = parse_settings(f"[files]\nmax_file = {written}").files.max_file
+    found = parsed(f"[files]\nmax_file = {written}").files.max_file
     assert size == found
     assert int is type(found)
 

@@ -58,7 +58,7 @@ from leftoff.model.codec import (
 from leftoff.model.ids import parent_of, shown_step
 from leftoff.model.words import REPAIRED, TRIGGERS
 from leftoff.store.base import NOT_A_STEP, VALUE_MAX, Stood
-from leftoff.store.rows import BlobRow, RunRow
+from leftoff.store.rows import BlobRow, Record, RunRow
 
 if TYPE_CHECKING:
     from leftoff.engine.find import Find
@@ -436,7 +436,7 @@ class Apply:
         new = term(collection, key, hash)
         self.digest += new - before
         self.changed = True
-        self.tx.put(self.run, self.seq, collection, key, hash, stored, step)
+        self.tx.put(self.run, Record(collection, key, self.seq, hash, stored), step)
         return new
 
     def _put(self, collection: str, key: str, stored: bytes, step: tuple[str, int] | None = None) -> None:
@@ -463,7 +463,10 @@ class Apply:
     def _delete(self, collection: str, key: str) -> None:
         old = self._row(collection, key)
         if old is None:
-            self._see_empty(collection)
+            # Each step that ends drops its error, and hardly any run has one. A process that ends several looks once.
+            may_be = collection == "error" and self._head.rows and collection not in self.empty
+            if may_be and not self.tx.hashes(self.run, collection):
+                self.empty |= {collection}
             return
         if old[0] in _HEADS and collection == "variable":
             self._drop_items(key)
@@ -472,13 +475,11 @@ class Apply:
         if collection == "run":
             self.card_changed = True
         if collection == "step":
-            self._step_gone(key, old)
-
-    def _see_empty(self, collection: str) -> None:
-        """Each step that ends drops its error, and hardly any run has one. A process that ends several looks once."""
-        may_be = collection == "error" and self._head.rows and collection not in self.empty
-        if may_be and not self.tx.hashes(self.run, collection):
-            self.empty |= {collection}
+            if old[3]:
+                self._count(old[1], -1)
+            above = self._above(key)
+            if above is not None and not above[1][3] and not self.tx.has_below(self.run, above[0]):
+                self._set_leaf(*above, leaf=True)
 
     def _drop(self, collection: str, key: str, hash: bytes) -> None:
         self.digest -= term(collection, key, hash)
@@ -541,7 +542,10 @@ class Apply:
         there: Any = [] if as_list else {}
         same_kind = old is not None and old[0] == sha256(change.stored).digest()
         if same_kind:
-            there = self._entry_hashes(name, prefix, as_list)
+            there = self.items.get(name, self._head.items.get(name))
+            if there is None:
+                found = self._stored_items(name)
+                there = [*found.values()] if as_list else {entry_name(prefix, k): h for k, h in found.items()}
         elif old is not None and old[0] in _HEADS:
             self._drop_items(name)
         hashes = spread.hashes.copy()
@@ -570,13 +574,6 @@ class Apply:
         if not same_kind:
             self._put_head(name, change.stored)
 
-    def _entry_hashes(self, name: str, prefix: str, as_list: bool) -> Any:
-        known = self.items.get(name, self._head.items.get(name))
-        if known is not None:
-            return known
-        found = self._stored_items(name)
-        return list(found.values()) if as_list else {entry_name(prefix, k): h for k, h in found.items()}
-
     def _put_item(self, key: str, stored: bytes, old: bytes | None, hash: bytes = b"") -> bytes:
         """Write one entry, which had the hash ``old``. Return its hash."""
         hash = hash or sha256(stored).digest()
@@ -595,8 +592,11 @@ class Apply:
     def _append(self, name: str, items: list[bytes]) -> None:
         old = self._row("variable", name)
         if old is not None and old[0] == LIST_HEAD:
-            length = self._length(name)
             prefix = item_prefix(name)
+            length = self.lengths.get(name, self._head.lengths.get(name))
+            if length is None:
+                last = self.tx.last_key(self.run, "item", prefix, after(prefix))
+                length = int(last[len(prefix) :]) + 1 if last else 0
             for offset, stored in enumerate(items):
                 self._put_item(index_key(prefix, length + offset), stored, None)
             self.lengths[name] = length + len(items)
@@ -605,14 +605,6 @@ class Apply:
         if old is not None and old[0] == DICT_HEAD:
             raise Invalid(f"{name} is a dict; it cannot be appended to.")
         self._append_small(name, items, old)
-
-    def _length(self, name: str) -> int:
-        known = self.lengths.get(name, self._head.lengths.get(name))
-        if known is not None:
-            return known
-        prefix = item_prefix(name)
-        last = self.tx.last_key(self.run, "item", prefix, after(prefix))
-        return int(last[len(prefix) :]) + 1 if last else 0
 
     def _append_small(self, name: str, items: list[bytes], old: Row | None) -> None:
         """The list is still one record: read it, and spread it once it is over the limit."""
@@ -679,13 +671,6 @@ class Apply:
             self._count(status, 1)
         own = f"{order:08d}"
         return status, f"{above[1][2]}/{own}" if above is not None else own, int(leaf)
-
-    def _step_gone(self, key: str, old: Row) -> None:
-        if old[3]:
-            self._count(old[1], -1)
-        above = self._above(key)
-        if above is not None and not above[1][3] and not self.tx.has_below(self.run, above[0]):
-            self._set_leaf(*above, leaf=True)
 
 
 # -- reports

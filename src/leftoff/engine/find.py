@@ -36,7 +36,6 @@ if TYPE_CHECKING:  # the caller looks up its session in modules that import this
 
     T = TypeVar("T")
     Find = Callable[[View], RunRow]  # returns the run that is meant
-    Current = Find
     #: of the runs that a name fits, the one that is meant
     Choose = Callable[[View, dict[str, Any]], RunRow | None]
     #: ``Project.explain``
@@ -81,7 +80,7 @@ def need_store(store: SqlStore, named: str = "") -> None:
         raise NotFound(f"There is no {what} here: {store.name} does not exist.", hint=hint)
 
 
-def resolve(store: SqlStore, text: str, current: Current | None = None, choose: Choose = latest) -> Target:
+def resolve(store: SqlStore, text: str, current: Find | None = None, choose: Choose = latest) -> Target:
     """Return the run and version that a REF names. ``current`` finds the run that ``@`` means, ``choose`` the one of
     several runs that a workflow, a title or an issue means."""
     ref = parse_ref(text)
@@ -89,7 +88,7 @@ def resolve(store: SqlStore, text: str, current: Current | None = None, choose: 
     return store.read(lambda view: resolve_in(view, ref, current, choose))
 
 
-def resolve_in(view: View, ref: Ref, current: Current | None, choose: Choose = latest) -> Target:
+def resolve_in(view: View, ref: Ref, current: Find | None, choose: Choose = latest) -> Target:
     if ref.has_version:
         row = _exact(view, ref.base, current) or _by_name(view, ref.base, choose) or _begun(view, ref.base)
         if row is not None:
@@ -109,7 +108,7 @@ def resolve_in(view: View, ref: Ref, current: Current | None, choose: Choose = l
     return _target(view, *longer)
 
 
-def _exact(view: View, text: str, current: Current | None) -> RunRow | None:
+def _exact(view: View, text: str, current: Find | None) -> RunRow | None:
     if text != "@":
         return view.find_run(text)
     if current is None:
@@ -191,8 +190,12 @@ def _target(view: View, run: int, version: Version) -> Target:
 
 def version_of(view: View, row: RunRow, ref: Ref) -> Version:
     """Return the version of this run that a REF names after its mark."""
-    if ref.back is not None:
-        return _back(view, row, ref, ref.back)
+    if ref.back is not None:  # checkpoints that only begin a rollback do not count
+        sealed = view.versions(row.run, sealed=True)
+        counted = [version for version in sealed if version.trigger != ROLLBACK_BEGIN]
+        if len(counted) > ref.back:
+            return counted[ref.back]
+        raise NoCheckpoint(f"Run {row.run_id} has {len(counted)} checkpoint(s); {ref.text} is further back.")
     assert ref.at is not None
     if ref.seq == NEVER:
         raise NoCheckpoint(f"Run {row.run_id} has no checkpoint {ref.at}.")
@@ -208,15 +211,6 @@ def version_of(view: View, row: RunRow, ref: Ref) -> Version:
         hint = "" if prefix and is_hex(prefix) else _A_PREFIX
         raise NoCheckpoint(f"Run {row.run_id} has no checkpoint {ref.at}.", hint=hint)
     return found[1]
-
-
-def _back(view: View, row: RunRow, ref: Ref, back: int) -> Version:
-    """Return the checkpoint that is so many back. Those that only begin a rollback do not count."""
-    sealed = view.versions(row.run, sealed=True)
-    counted = [version for version in sealed if version.trigger != ROLLBACK_BEGIN]
-    if len(counted) > back:
-        return counted[back]
-    raise NoCheckpoint(f"Run {row.run_id} has {len(counted)} checkpoint(s); {ref.text} is further back.")
 
 
 def _nothing(view: View, ref: Ref) -> NotFound:
@@ -364,7 +358,7 @@ class Which:
                 return row
         return self._of(view, bound, f"Session {asking.session}") if bound else self._by_rule(view, asking)
 
-    def run_named(self, view: View, text: str, current: Current) -> RunRow:
+    def run_named(self, view: View, text: str, current: Find) -> RunRow:
         """Return the run that a text names; one version is not a run. ``current`` finds what ``@`` means."""
         row = view.find_run(text)
         if row is not None:

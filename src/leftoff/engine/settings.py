@@ -382,11 +382,6 @@ def tables_of(project: str) -> dict[str, Any]:
     return _checked_tables(_read(path), path)[0] if os.path.exists(path) else {}
 
 
-def parse_settings(text: str, path: str = FILE) -> Settings:
-    """Return the settings of a text in TOML. ``path`` is named in errors."""
-    return Settings(*_checked_tables(text, path))
-
-
 def _read(path: str) -> str:
     try:
         with open(path, "rb") as file:
@@ -510,45 +505,38 @@ def _dotted(text: str) -> Keys:
     return tuple(part.strip(" \"'") for part in text.split("."))
 
 
-def _must_be(source: _Source, keys: Keys, value: object, what: str, hint: str) -> BadSettings:
-    return source.wrong(keys, f"{'.'.join(keys)} must be {what}, not {value!r}.", hint)
+class _Kind(NamedTuple):
+    """What the value of a key must be: a test, what it is called, and an example."""
+
+    fits: Callable[[Any], bool]
+    what: str
+    hint: str
+
+    def __call__(self, source: _Source, keys: Keys, value: object) -> Any:
+        """Return the value, a list as a tuple. Raise ``BadSettings`` if it is of another kind."""
+        if not self.fits(value):
+            raise source.wrong(keys, f"{'.'.join(keys)} must be {self.what}, not {value!r}.", self.hint)
+        return tuple(value) if isinstance(value, list) else value
 
 
-def _text(source: _Source, keys: Keys, value: object) -> str:
-    if not isinstance(value, str) or not value.strip():
-        raise _must_be(source, keys, value, "text", 'For example: ".leftoff"')
-    return value
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and bool(value.strip())
 
 
-def _url(source: _Source, keys: Keys, value: object) -> str:
-    if not isinstance(value, str) or not value.startswith(("http://", "https://")):
-        raise _must_be(source, keys, value, "a URL", "http://… or https://…")
-    return value
-
-
-def _count(source: _Source, keys: Keys, value: object) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise _must_be(source, keys, value, "a number above 0", "For example: 5")
-    return value
-
-
-def _flag(source: _Source, keys: Keys, value: object) -> bool:
-    if not isinstance(value, bool):
-        raise _must_be(source, keys, value, "true or false", "Without quotes: true")
-    return value
-
-
-def _texts(source: _Source, keys: Keys, value: object) -> tuple[str, ...]:
-    if not isinstance(value, list) or not all(isinstance(item, str) and item.strip() for item in value):
-        raise _must_be(source, keys, value, "a list of texts", 'For example: ["a", "b"]')
-    return tuple(value)
+_text = _Kind(_is_text, "text", 'For example: ".leftoff"')
+_url = _Kind(lambda v: str(v).startswith(("http://", "https://")), "a URL", "http://… or https://…")
+_count = _Kind(lambda v: type(v) is int and v > 0, "a number above 0", "For example: 5")
+_flag = _Kind(lambda v: isinstance(v, bool), "true or false", "Without quotes: true")
+_texts = _Kind(
+    lambda v: isinstance(v, list) and all(map(_is_text, v)), "a list of texts", 'For example: ["a", "b"]'
+)
 
 
 def _patterns(source: _Source, keys: Keys, value: object) -> tuple[str, ...]:
     """Check regular expressions. One that matches the empty text would call everything a secret."""
     import re
 
-    found = _texts(source, keys, value)
+    found: tuple[str, ...] = _texts(source, keys, value)
     for pattern in found:
         try:
             empty = re.compile(pattern).search("")
@@ -585,11 +573,11 @@ def _amount(source: _Source, keys: Keys, value: object, units: dict[str, int], h
     """Return an amount. Only a size may be zero."""
     found = amount(value, units)
     if found < 0 or (found == 0 and units is SECOND_UNITS):
-        raise _must_be(source, keys, value, "an amount", hint)
+        raise source.wrong(keys, f"{'.'.join(keys)} must be an amount, not {value!r}.", hint)
     return found
 
 
-_CHECKS: dict[str, dict[str, Callable[[_Source, Keys, object], object]]] = {
+_CHECKS: dict[str, dict[str, Any]] = {  # of each key, a kind or a function that is called like one
     "files": {"git": _flag, "max_file": _size, "max_total": _size},
     "heartbeat": {"interval": _duration, "quiet": _duration, "stalled": _duration},
     "issues": {"command": _text, "file": _text, "timeout": _duration, "update": _text},

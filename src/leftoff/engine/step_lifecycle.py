@@ -38,17 +38,7 @@ Record = dict[str, Any]
 # What kept a step from being done, or says how that came about: nothing of it is left when the step has ended.
 _ON_THE_WAY = frozenset(("allowed", "completed_at", "error", "interrupted_at", "last_error", "waits_until"))
 # What a try at a step leaves in its record; the rest is how it was declared, and whose it is.
-OF_A_TRY = _ON_THE_WAY | {
-    "started_at",
-    "why",
-    "result",
-    "typed",
-    "outputs",
-    "cache",
-    "code",
-    "digest",
-    "args",
-}
+OF_A_TRY = _ON_THE_WAY.union("started_at why result typed outputs cache code digest args".split())
 _SAID = _ON_THE_WAY | {"result", "typed"}
 _ENDED = _ON_THE_WAY | {ONCE_MORE}
 FIRST = "first run"

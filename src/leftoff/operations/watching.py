@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 from leftoff.engine.attempt_logs import AttemptLog, Choice, FoundLogs, find_logs
@@ -139,19 +140,14 @@ def logs_of(project: Project, caller: Caller, ref: str | None, choice: Choice) -
     try:
         row = target(project, caller, ref).row
     except NotFound as error:
-        if ref is not None and _is_current_step(project, caller, ref):
-            error.hint = f"{ref} is a step of the current run: `leftoff logs @ {ref}`."
+        if ref is not None:
+            with suppress(LeftoffError):  # the word may be a step of the current run
+                run = current_row(project, caller, READS).run
+                if project.store.read(lambda view: view.row(run, "step", ref)) is not None:
+                    error.hint = f"{ref} is a step of the current run: `leftoff logs @ {ref}`."
         raise
     step = step_named(project, row, choice.step) if choice.step else None
     return RunLogs(project, row, choice._replace(step=step))
-
-
-def _is_current_step(project: Project, caller: Caller, word: str) -> bool:
-    try:
-        run = current_row(project, caller, READS).run
-        return project.store.read(lambda view: view.row(run, "step", word)) is not None
-    except LeftoffError:
-        return False
 
 
 def log_document(project: Project, log: AttemptLog) -> dict[str, Any]:

@@ -93,14 +93,6 @@ def read_sql(name: str) -> str:
         return file.read()
 
 
-def _sql_of(block: str) -> str:
-    """Return a query without the comment above it."""
-    lines = block.split("\n")
-    while lines[0].startswith("--"):
-        del lines[0]
-    return "\n".join(lines).strip()
-
-
 class Queries:
     """The queries of ``sql/queries.sql`` for one database, as attributes: ``Q.head`` is the SQL of the query head."""
 
@@ -113,7 +105,7 @@ class Queries:
         block = self._blocks.get(f"{name} [{self._database}]") or self._blocks.get(name)
         if block is None:
             raise AttributeError(f"there is no query {name!r}")
-        sql = _sql_of(block)
+        sql = "\n".join(line for line in block.split("\n") if not line.startswith("--")).strip()
         if self._database == "sqlite":
             sql = in_sqlite(sql)
         setattr(self, name, sql)
@@ -571,18 +563,9 @@ class Tx(View):
 
     # -- records and versions
 
-    def put(
-        self,
-        run: int,
-        seq: int,
-        collection: str,
-        key: str,
-        hash: bytes,
-        stored: bytes,
-        step: Step = NOT_A_STEP,
-    ) -> None:
-        """Make this the live record; what was there stays readable at older versions. ``step``: status, ord and leaf of
-        a step. A blob that the record refers to must be known and present."""
+    def put(self, run: int, record: Record, step: Step = NOT_A_STEP) -> None:
+        """Make this the live record; what was there stays readable at versions before ``record.seq``. ``step``: status,
+        ord and leaf of a step. A blob that the record refers to must be known and present."""
         raise NotImplementedError
 
     def blob_in(self, stored: bytes) -> bytes:

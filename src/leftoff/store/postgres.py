@@ -26,7 +26,7 @@ from leftoff.host import debug
 from leftoff.model.changes import Version
 from leftoff.model.words import FINISHED
 from leftoff.store.base import BLOB_TAG, INLINE, NOT_A_STEP, SqlStore, Tx, View, listed, read_sql
-from leftoff.store.rows import ATTEMPTS, BlobRow, Holder, Lease, RunRow, about, end_of, first_facts
+from leftoff.store.rows import ATTEMPTS, BlobRow, Holder, Lease, Record, RunRow, about, end_of, first_facts
 from leftoff.store.server_blobs import PostgresBlobs
 from leftoff.store.server_connection import (
     AGAIN,
@@ -165,9 +165,8 @@ class _Batch:
         self.values: dict[bytes, bytes] = {}
         self.touched: set[tuple[str, str]] = set()
 
-    def add(
-        self, collection: str, key: str, hash: bytes, stored: bytes, blob: bytes | None, step: Step
-    ) -> None:
+    def add(self, record: Record, blob: bytes | None, step: Step) -> None:
+        collection, key, _, hash, stored = record
         data: bytes | None = stored
         if len(stored) > INLINE:
             self.values[hash], data = stored, None
@@ -314,19 +313,10 @@ class PostgresTx(PostgresView, Tx):
 
     # -- records and versions
 
-    def put(
-        self,
-        run: int,
-        seq: int,
-        collection: str,
-        key: str,
-        hash: bytes,
-        stored: bytes,
-        step: Step = NOT_A_STEP,
-    ) -> None:
+    def put(self, run: int, record: Record, step: Step = NOT_A_STEP) -> None:
         self.changed = True
-        blob = self.blob_in(stored) if stored[0] == BLOB_TAG else None
-        self._batch_of(run, seq, collection, key).add(collection, key, hash, stored, blob, step)
+        blob = self.blob_in(record.stored) if record.stored[0] == BLOB_TAG else None
+        self._batch_of(run, record.seq, record.collection, record.key).add(record, blob, step)
 
     def drop(self, run: int, seq: int, collection: str, key: str) -> None:
         self.changed = True
@@ -366,9 +356,6 @@ class PostgresTx(PostgresView, Tx):
         return super().applied(run, since, token)
 
     # -- drivers, attempts, blobs
-
-    def add_attempt(self, token: str, run: int, step: str, at: int, **facts: Any) -> int:
-        return super().add_attempt(token, run, step, at, **facts)
 
     def put_lease(self, run: int, epoch: int, holder: Holder | None = None) -> None:
         super().put_lease(run, epoch, *([holder] if holder is not None else []))
@@ -428,20 +415,11 @@ class _Draft(Tx):
         self._childless.append(step)
         return False
 
-    def put(
-        self,
-        run: int,
-        seq: int,
-        collection: str,
-        key: str,
-        hash: bytes,
-        stored: bytes,
-        step: Step = NOT_A_STEP,
-    ) -> None:
-        if (collection, key) in self._batch.touched:
+    def put(self, run: int, record: Record, step: Step = NOT_A_STEP) -> None:
+        if record[:2] in self._batch.touched:
             raise NeedsLook
-        blob = self.blob_in(stored) if stored[0] == BLOB_TAG else None
-        self._batch.add(collection, key, hash, stored, blob, step)
+        blob = self.blob_in(record.stored) if record.stored[0] == BLOB_TAG else None
+        self._batch.add(record, blob, step)
 
     def need_blob(self, hash: bytes) -> bool:
         return True  # the server looks
@@ -671,7 +649,7 @@ class PostgresStore(SqlStore):
             try:
                 result = fn(draft)
             except (NeedsLook, LeftoffError):
-                pass  # an error, too, may come of what the driver does not know: only a transaction that looks proves it
+                pass  # an error may come of what the driver does not know: only a transaction that looks proves it
             else:
                 if draft.made is not None and self._call(draft):
                     self.wrote = True

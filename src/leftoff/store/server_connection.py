@@ -347,22 +347,26 @@ def translate_server_error(error: BaseException, place: ServerPlace) -> LeftoffE
         return _unavailable(
             f"{place.name} is too busy: others always were faster.", f"{SAFE} Try again.", True
         )
-    if not code and (isinstance(error, psycopg.ProgrammingError) or _is_wrong(text)):
+    refused = text.startswith(_WRONG) or any(words in text.partition("FATAL:")[2] for words in _WRONG_THERE)
+    if not code and (isinstance(error, psycopg.ProgrammingError) or refused):
         return Usage(
             f"The URL of {place.name} is wrong: {text}",
             hint="docs/how-to/postgres.md says what it may contain.",
         )
+    if code in RESTARTS:
+        return _unavailable(
+            f"{place.name} is being restarted: {text}", f"{SAFE} Try again in a moment.", True
+        )
     if is_lost(error):
-        return _out_of_reach(place, code, text)
+        return _unavailable(
+            f"{place.name} is out of reach: {text}",
+            f"{SAFE} Check that the server runs, and that the URL, the user, the password (PGPASSWORD, ~/.pgpass) and "
+            "the TLS settings are right: docs/how-to/postgres.md.",
+            not ("FATAL" in text or any(word in text for word in _TLS)),
+        )
     if code.startswith(_TROUBLE):
         return _unavailable(f"{place.name} has trouble: {text}", f"{SAFE} Its log says more.", True)
     raise error
-
-
-def _is_wrong(text: str) -> bool:
-    """Whether libpq or the server refused the options."""
-    refused = text.partition("FATAL:")[2]
-    return text.startswith(_WRONG) or any(words in refused for words in _WRONG_THERE)
 
 
 def unheard(place: ServerPlace, error: LeftoffError) -> StoreUnavailable:
@@ -371,20 +375,6 @@ def unheard(place: ServerPlace, error: LeftoffError) -> StoreUnavailable:
         f"{place.name} did not say whether it made the last change: {error.message}",
         hint="That is not known. Look when it is back (`leftoff status`) before you do it again; a program that drives "
         "the run finds out by itself.",
-    )
-
-
-def _out_of_reach(place: ServerPlace, code: str, text: str) -> StoreUnavailable:
-    if code in RESTARTS:
-        return _unavailable(
-            f"{place.name} is being restarted: {text}", f"{SAFE} Try again in a moment.", True
-        )
-    is_refused = "FATAL" in text or any(word in text for word in _TLS)
-    return _unavailable(
-        f"{place.name} is out of reach: {text}",
-        f"{SAFE} Check that the server runs, and that the URL, the user, the password (PGPASSWORD, ~/.pgpass) and the "
-        "TLS settings are right: docs/how-to/postgres.md.",
-        not is_refused,
     )
 
 

@@ -22,7 +22,7 @@ from leftoff.model.changes import Version
 from leftoff.store import sqlite_connection as connection
 from leftoff.store.base import BLOB_TAG, INLINE, NOT_A_STEP, SqlStore, Tx, View, in_sqlite
 from leftoff.store.blobs import Blobs
-from leftoff.store.rows import BlobRow
+from leftoff.store.rows import BlobRow, Record
 from leftoff.store.sqlite_connection import Presence, Q, Turn, apsw, check_schema, translate
 
 if TYPE_CHECKING:
@@ -75,17 +75,9 @@ class SqliteTx(SqliteView, Tx):
         self.n = found[5]
         return found[:5]  # type: ignore[no-any-return]
 
-    def put(
-        self,
-        run: int,
-        seq: int,
-        collection: str,
-        key: str,
-        hash: bytes,
-        stored: bytes,
-        step: Step = NOT_A_STEP,
-    ) -> None:
+    def put(self, run: int, record: Record, step: Step = NOT_A_STEP) -> None:
         self.changed = True
+        collection, key, seq, hash, stored = record
         data: bytes | None = stored
         if len(stored) > INLINE:
             self.execute(Q.put_value, (hash, stored))
@@ -318,9 +310,6 @@ class SqliteStore(SqlStore):
         self.presence.show(max(self.patience, 1.0))  # before the database is opened: a repair replaces it
         return self._opened(connection.open_file)
 
-    def _connect_immutable(self) -> apsw.Connection:
-        return self._opened(connection.open_immutable)
-
     def _opened(self, opener: Callable[[str], apsw.Connection]) -> apsw.Connection:
         marked = self.turn.marked() if self.refuses_damage else 0  # before anything is read: others continue
         db = opener(self.path)
@@ -357,7 +346,7 @@ class SqliteStore(SqlStore):
             try:
                 return self._free.pop() if self._free else self._connect()
             except (apsw.CantOpenError, apsw.ReadOnlyError):
-                return self._connect_immutable()
+                return self._opened(connection.open_immutable)
 
     def give(self, db: apsw.Connection) -> None:
         """Keep a connection for the next operation, unless it was opened in spite of damage."""
@@ -425,24 +414,20 @@ class SqliteStore(SqlStore):
 
     def _create(self) -> None:
         """Create the store, or bring its schema up to date. One process at a time."""
-        if self.exists():
-            self._update()
-        else:
+        if not self.exists():
             from leftoff.store.sqlite_files import make
 
             make(self)
+        else:
+            db = self.take()  # the writer will use it: opening another one costs as much as the commit
+            try:
+                if check_schema(db, self.path) < connection.SCHEMA:
+                    from leftoff.store.sqlite_files import bring_up_to_date
+
+                    bring_up_to_date(self, db)
+            finally:
+                self.give(db)
         self._ready = True
-
-    def _update(self) -> None:
-        """On the connection that the writer will use: opening another one costs as much as the commit."""
-        db = self.take()
-        try:
-            if check_schema(db, self.path) < connection.SCHEMA:
-                from leftoff.store.sqlite_files import bring_up_to_date
-
-                bring_up_to_date(self, db)
-        finally:
-            self.give(db)
 
     # -- transactions
 

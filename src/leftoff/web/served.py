@@ -50,15 +50,12 @@ class Served:
     @contextmanager
     def open(self) -> Iterator[Project]:
         """Open the project for one request: its settings and its store may have changed since the last one."""
-        project = Project(self.folder, self.store, say=_discard)
+        # What the command would print next to its result is dropped.
+        project = Project(self.folder, self.store, say=lambda text: None)
         try:
             yield project
         finally:
             project.close(soon=True)
-
-
-def _discard(text: str) -> None:
-    """Drop a remark that the command would print next to its result."""
 
 
 Projects = tuple[Served, ...]  # all that is served, in the order in which it was named

@@ -13,7 +13,7 @@ from leftoff.errors import LeftoffError
 from leftoff.model.changes import Version
 from leftoff.model.codec import payload, sha256
 from leftoff.store.base import SqlStore, Tx, View
-from leftoff.store.rows import Holder
+from leftoff.store.rows import Holder, Record
 from tests.contract.rules.base import Rules
 from tests.contract.scribe import AT, Scribe, digest_of, state_of, stored
 
@@ -240,7 +240,7 @@ def put_count(tx: Tx, run: int, by: int, *, first: bool = False) -> None:
     old = None if first else tx.record(run, "variable", "count")
     value = stored((payload(old.stored, "count") if old else 0) + by)
     live = {**state_of(tx, run), ("variable", "count"): value}
-    tx.put(run, head[0] + 1, "variable", "count", sha256(value).digest(), value)
+    tx.put(run, Record("variable", "count", head[0] + 1, sha256(value).digest(), value))
     tx.add_version(run, Version(head[4], head[0] + 1, digest_of(live), AT, counts=head[2]), b"")
 
 
