@@ -12,26 +12,22 @@ store.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from leftoff.clock import iso, millis
 from leftoff.engine.commit import NO_GUARD, Audit, Guard, Reported, Seal, Terms, report
-from leftoff.engine.find import Moved, is_seen
+from leftoff.engine.find import Find, Moved, is_seen
 from leftoff.engine.opening import status_changes
 from leftoff.engine.run_reader import Reader
 from leftoff.engine.step_lifecycle import StepReport, Steps, refuse_approval, retry, step_changes, wait
 from leftoff.errors import Conflict, NotFound, Usage
 from leftoff.host import user
-from leftoff.model.changes import ChangeSet
+from leftoff.model.changes import ChangeSet, Scrubber
 from leftoff.model.codec import sha256, text
 from leftoff.model.ids import as_word, shown_step, step_word
 from leftoff.model.words import FINISHED, STEP_ENDED
 from leftoff.store.base import SqlStore, Tx, View
 from leftoff.store.rows import RunRow
-
-if TYPE_CHECKING:
-    from leftoff.engine.find import Find
-    from leftoff.model.changes import Scrubber
 
 REJECT = "reject"
 OPTIONS = ("approve", REJECT)
@@ -92,6 +88,7 @@ class PendingApproval:
     ``approving``: what approving could mean."""
 
     def __init__(self, store: SqlStore, view: View, row: RunRow, step: str) -> None:
+        self._store, self._row = store, row
         reader = Reader(store, view, row.run, row.run_id)
         found = reader.value("step", step)
         if found is None:
@@ -163,6 +160,31 @@ class PendingApproval:
         until = self.approval.get("deadline")
         told = f"Step {self.name} could be decided until {until}; it expired, and is rejected."
         return Conflict(told, hint=f"`{ask_again(self.run_id, self.step)}` asks again.")
+
+    def put_decision(self, tx: Tx, changes: ChangeSet, choice: str, decision: StepDecision) -> Seal:
+        """Put the decision into both records."""
+        by, note = decision.by, decision.note
+        said = StepReport("done", self.step, result={"choice": choice}, decided=True)
+        status = "approved"
+        if choice == REJECT:
+            status, said.action, said.kind = "rejected", "fail", "rejected"
+            said.error = f"rejected by {by}" + (f": {note}" if note else "")
+        about = {"status": status, "choice": choice, "by": by, "at": iso(decision.at)}
+        self._put(tx, changes, said, about if note is None else {**about, "note": note}, decision.at)
+        return Seal("approval", self.step, f"{choice}: {note}" if note else choice)
+
+    def expire(self, tx: Tx, changes: ChangeSet, at: int) -> Seal:
+        """Reject the step, because its deadline has passed."""
+        why = f"nobody decided until {self.approval.get('deadline')}"
+        said = StepReport("fail", self.step, error=why, kind="rejected", decided=True)
+        self._put(tx, changes, said, {"status": "expired", "at": iso(at)}, at)
+        return Seal("approval", self.step, f"expired: {why}")
+
+    def _put(self, tx: Tx, changes: ChangeSet, said: StepReport, about: dict[str, Any], at: int) -> None:
+        """Put what became of the question, in place of what an earlier decision may have left, and report the step."""
+        known = {key: value for key, value in self.approval.items() if key not in _DECIDED}
+        changes.put("approval", self.step, {"step": self.step, "options": self.options, **known, **about})
+        step_changes(self._store, tx, self._row, changes, said, at)
 
 
 def _meant(choice: str | None, offered: Sequence[str], options: Sequence[str], name: str) -> str:
@@ -258,8 +280,8 @@ def record_decision(
                 return None
             if found.due(decision.at):
                 late = found.too_late()
-                return _expire(store, tx, row, changes, found, decision.at)
-            seal = _put_decision(store, tx, row, changes, found, decision._replace(choice=choice))
+                return found.expire(tx, changes, decision.at)
+            seal = found.put_decision(tx, changes, choice, decision)
         if seal is not None and decision.audit is not None:
             decision.audit.put(changes, decision.at, step=step, choice=choice)
         return seal
@@ -284,50 +306,13 @@ def _put_phase(
     return Seal("approval", step, f"{choice}: {decision.note}" if decision.note else choice)
 
 
-def _put_decision(
-    store: SqlStore,
-    tx: Tx,
-    row: RunRow,
-    changes: ChangeSet,
-    found: PendingApproval,
-    decision: StepDecision,
-) -> Seal:
-    """Put the decision into both records."""
-    choice, by, note = str(decision.choice), decision.by, decision.note
-    said = StepReport("done", found.step, result={"choice": choice}, decided=True)
-    status = "approved"
-    if choice == REJECT:
-        status, said.action, said.kind = "rejected", "fail", "rejected"
-        said.error = f"rejected by {by}" + (f": {note}" if note else "")
-    approval = {**_as_asked(found), "status": status, "choice": choice, "by": by, "at": iso(decision.at)}
-    changes.put("approval", found.step, approval if note is None else {**approval, "note": note})
-    step_changes(store, tx, row, changes, said, decision.at)
-    return Seal("approval", found.step, f"{choice}: {note}" if note else choice)
-
-
-def _as_asked(found: PendingApproval) -> dict[str, Any]:
-    """Return what was asked, without what an earlier decision may have left."""
-    known = {key: value for key, value in found.approval.items() if key not in _DECIDED}
-    return {"step": found.step, "options": found.options, **known}
-
-
-def _expire(
-    store: SqlStore, tx: Tx, row: RunRow, changes: ChangeSet, found: PendingApproval, at: int
-) -> Seal:
-    changes.put("approval", found.step, {**_as_asked(found), "status": "expired", "at": iso(at)})
-    why = f"nobody decided until {found.approval.get('deadline')}"
-    said = StepReport("fail", found.step, error=why, kind="rejected", decided=True)
-    step_changes(store, tx, row, changes, said, at)
-    return Seal("approval", found.step, f"expired: {why}")
-
-
 def expire_due(store: SqlStore, tx: Tx, row: RunRow, changes: ChangeSet, at: int) -> list[str]:
     """Reject what waited past its deadline, inside a transaction of a process that watches the run. Return the
     steps."""
     out = []
     for path, found in waiting(store, tx, row).items():
         if found.due(at):
-            _expire(store, tx, row, changes, found, at)
+            found.expire(tx, changes, at)
             out.append(path)
     return out
 

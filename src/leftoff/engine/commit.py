@@ -16,10 +16,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from leftoff.clock import SYSTEM, iso
-from leftoff.engine.find import need_store
+from leftoff.engine.find import Find, need_store
 from leftoff.engine.lease import gone, sign_of_life
 from leftoff.errors import Conflict, Invalid, LeftoffError, Rewound, StaleEpoch
 from leftoff.host import debug, user
@@ -30,7 +30,10 @@ from leftoff.model.changes import (
     LIST_HEAD,
     NOTHING,
     SPREAD_OVER,
+    Change,
     ChangeSet,
+    Scrubber,
+    Spread,
     Version,
     after,
     blob_stored,
@@ -57,16 +60,11 @@ from leftoff.model.codec import (
 )
 from leftoff.model.ids import parent_of, shown_step
 from leftoff.model.words import REPAIRED, TRIGGERS
-from leftoff.store.base import NOT_A_STEP, VALUE_MAX, Stood
+from leftoff.store.base import NOT_A_STEP, VALUE_MAX, SqlStore, Step, Stood, Tx, View
 from leftoff.store.rows import BlobRow, Record, RunRow
 
-if TYPE_CHECKING:
-    from leftoff.engine.find import Find
-    from leftoff.model.changes import Change, Scrubber, Spread
-    from leftoff.store.base import SqlStore, Step, Tx, View
-
-    # hash, status, ord and leaf, as the store has them; then what it adds to the digest, if that is known
-    Row = tuple[Any, ...]
+# hash, status, ord and leaf, as the store has them; then what it adds to the digest, if that is known
+Row = tuple[Any, ...]
 
 REMEMBERED = 20_000  # rows; a run with more is looked up
 _KNOWN_TRIGGERS = frozenset(TRIGGERS)
@@ -370,22 +368,6 @@ def _hash_stored(stored: bytes) -> bytes:
 class Apply:
     """One commit's worth of changes on one run, and what it learns of the rows that it writes."""
 
-    __slots__ = (
-        "_counts",
-        "_head",
-        "_packed",
-        "card_changed",
-        "changed",
-        "digest",
-        "empty",
-        "fresh",
-        "items",
-        "lengths",
-        "run",
-        "seq",
-        "tx",
-    )
-
     def __init__(self, tx: Tx, head: Head, since: int, digest: bytes, counts: str) -> None:
         self.tx = tx
         self.run = head.run
@@ -675,8 +657,7 @@ class Apply:
 
 # -- reports
 
-if TYPE_CHECKING:
-    Make = Callable[[Tx, RunRow, ChangeSet], Seal | None]
+Make = Callable[[Tx, RunRow, ChangeSet], Seal | None]
 
 
 class Reported:

@@ -24,7 +24,7 @@ from leftoff.engine.commit import (
     report_in,
     save_blobs,
 )
-from leftoff.engine.find import OPEN_TURN, Target, need_run, need_unmoved
+from leftoff.engine.find import OPEN_TURN, Find, Target, need_run, need_unmoved
 from leftoff.engine.git import dirty_paths, git_head, remember_git
 from leftoff.engine.lease import gone, let_go, need_free, refuse_driven, release, take, take_session
 from leftoff.engine.opening import (
@@ -39,7 +39,7 @@ from leftoff.engine.opening import (
 from leftoff.engine.run_reader import DEFINITION, Reader, facts_of, need_version, proved_version
 from leftoff.errors import Conflict
 from leftoff.host import Process
-from leftoff.model.changes import ChangeSet, Version
+from leftoff.model.changes import ChangeSet, Scrubber, Version
 from leftoff.model.codec import sha256
 from leftoff.model.codec import store as encoded
 from leftoff.model.words import FINISHED, RESTORING, STEP_ENDED, STEP_STATUS, UNFINISHED
@@ -48,9 +48,7 @@ from leftoff.store.follower import Follower
 from leftoff.store.rows import Holder, Record, RunRow
 
 if TYPE_CHECKING:
-    from leftoff.engine.find import Find
     from leftoff.engine.resume_answers import ResumeRequest
-    from leftoff.model.changes import Scrubber
 
 _RUNNING, _PAUSED = encoded("running"), encoded("paused")
 _SHOWN = 5
@@ -120,7 +118,7 @@ def _continue(
     bound = opening.facts.get("session_id")
     let_go(tx, row.run, refuse_driven(tx, row.run, row.run_id, at, bound), bound)
 
-    def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
+    def make(tx: Tx, row: RunRow, changes: ChangeSet) -> None:
         reader = Reader(store, tx, row.run, row.run_id)
         put_back_open_steps(reader, changes, at)
         lifecycle.Steps(reader, changes, at).declare(opening.steps)
@@ -130,7 +128,6 @@ def _continue(
         for key in ("agent", "session_id", "total"):
             if opening.facts.get(key) is not None:
                 changes.put("run", key, opening.facts[key])
-        return None
 
     report_in(store, tx, row, make, Terms(at), ChangeSet(scrubber))
 
@@ -217,14 +214,13 @@ def go_on(
 ) -> None:
     """Make a run that was found ready to be driven: nothing is in flight any more. ``row``: finds it."""
 
-    def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
+    def make(tx: Tx, row: RunRow, changes: ChangeSet) -> None:
         reader = Reader(store, tx, row.run, row.run_id)
         put_back_open_steps(reader, changes, terms.at)
         if opening is not None:
             steps = lifecycle.Steps(reader, changes, terms.at)
             steps.declare(opening.steps)
             steps.withdraw(opening.steps)
-        return None
 
     report(store, row, make, terms, scrubber)
 
@@ -383,9 +379,6 @@ def go_back(
     """`rollback`: the run's records are what they were, and no other process drives it. Where it is there already,
     nothing is changed. ``decided``: the run as it was when that was agreed to."""
 
-    def nothing(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
-        return None
-
     def work(tx: Tx) -> Version:
         row = _row(tx, target)
         if decided is not None:
@@ -395,8 +388,6 @@ def go_back(
         if is_back_at(tx, row, target.seq):
             return need_version(tx, row.run, row.run_id, target.seq)
         version = rollback_in(store, tx, Head.of(row), target.seq, at, guard)
-        # Into the current schema.
-        report_in(store, tx, _row(tx, target), nothing, Terms(at, guard), ChangeSet())
         let_go(tx, row.run, lease, session)
         return version
 

@@ -34,12 +34,12 @@ from leftoff.store.rows import RunRow
 if TYPE_CHECKING:  # the caller looks up its session in modules that import this one
     from leftoff.engine.settings import Caller
 
-    T = TypeVar("T")
-    Find = Callable[[View], RunRow]  # returns the run that is meant
-    #: of the runs that a name fits, the one that is meant
-    Choose = Callable[[View, dict[str, Any]], RunRow | None]
-    #: ``Project.explain``
-    Explain = Callable[[NotFound, View], NotFound]
+T = TypeVar("T")
+Find = Callable[[View], RunRow]  # returns the run that is meant
+#: of the runs that a name fits, the one that is meant
+Choose = Callable[[View, dict[str, Any]], RunRow | None]
+#: ``Project.explain``
+Explain = Callable[[NotFound, View], NotFound]
 
 TRIES = 10  # a run that moves more often than that is being worked on
 SESSION = "session"  # the workflow of the run that an agent's session gets by itself

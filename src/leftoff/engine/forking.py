@@ -6,7 +6,7 @@ Running steps become pending. Attempts, leases and sessions are not copied.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from leftoff.clock import iso
 from leftoff.engine import step_lifecycle as lifecycle
@@ -27,15 +27,12 @@ from leftoff.engine.opening import Opening, free_id
 from leftoff.engine.run_reader import facts_of, need_version, proved_version, whole
 from leftoff.errors import Corrupt
 from leftoff.host import Process, this_process
-from leftoff.model.changes import NO_COUNTS, ChangeSet, Version, blob_stored
+from leftoff.model.changes import NO_COUNTS, ChangeSet, Scrubber, Version, blob_stored
 from leftoff.model.codec import payload
 from leftoff.model.codec import store as encoded
 from leftoff.model.words import WHY_AGAIN
 from leftoff.store.base import VALUE_MAX, SqlStore, Tx, View
 from leftoff.store.rows import BlobRow
-
-if TYPE_CHECKING:
-    from leftoff.model.changes import Scrubber
 
 _LEFT_BEHIND = ("session_id", "completed_at", "summary", "imported", WHY_AGAIN)
 

@@ -7,7 +7,7 @@ that it follows, adds a `CheckProvider`.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from leftoff.clock import ago
 from leftoff.engine import run_checks, tree_checks
@@ -32,8 +32,7 @@ from leftoff.model.codec import sha256, text
 from leftoff.model.ids import parent_of, with_item
 from leftoff.model.words import STEP_ENDED
 
-if TYPE_CHECKING:
-    Check = Callable[[World], Iterable[Finding]]
+Check = Callable[[World], Iterable[Finding]]
 
 
 _CHECKS = (

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from leftoff.clock import iso
 from leftoff.errors import LeaseHeld, NotFound, StaleEpoch
 from leftoff.host import ALIVE, Process, debug, inside
+from leftoff.store.base import SqlStore, Tx, View
 from leftoff.store.rows import LIMIT_MS, Holder, Lease, RunRow
-
-if TYPE_CHECKING:
-    from leftoff.store.base import SqlStore, Tx, View
 
 #: who a run's free lease names that was brought here by a bundle, and by when: whoever drove it did so elsewhere
 ELSEWHERE = "whoever drove it elsewhere"

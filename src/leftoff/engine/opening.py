@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from leftoff.clock import compact, iso
 from leftoff.engine import step_lifecycle as lifecycle
@@ -12,15 +12,12 @@ from leftoff.engine.find import SESSION, twins
 from leftoff.engine.lease import take
 from leftoff.errors import Conflict, Invalid, NotFound
 from leftoff.host import Process
-from leftoff.model.changes import APPEND, NOTHING, Change, ChangeSet, Version
+from leftoff.model.changes import APPEND, NOTHING, Change, ChangeSet, Scrubber, Version
 from leftoff.model.ids import check_key, check_run_id, check_step, slug
 from leftoff.model.words import ISSUE, UNFINISHED, WHY_AGAIN, in_words, was
 from leftoff.store.base import SqlStore, Tx, View
 from leftoff.store.follower import Follower
 from leftoff.store.rows import BlobRow, RunRow
-
-if TYPE_CHECKING:
-    from leftoff.model.changes import Scrubber
 
 
 class Opening:

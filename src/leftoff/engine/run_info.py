@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from leftoff.clock import iso
 from leftoff.engine.lease import ELSEWHERE, idle
@@ -13,8 +13,7 @@ from leftoff.model.words import EXPECTED, FINISHED, QUESTION, STANDS, WAITS, WHY
 from leftoff.store.base import SqlStore, View
 from leftoff.store.rows import Lease, RunRow
 
-if TYPE_CHECKING:
-    Known = tuple[str | None, str | None, str]  # current step, next step, health
+Known = tuple[str | None, str | None, str]  # current step, next step, health
 
 QUIET_MS, STALLED_MS = 600_000, 1_800_000
 _FAILED = 100  # failed steps that are looked at, for one whose failure is not allowed

@@ -46,12 +46,11 @@ from leftoff.engine.settings import FileSettings
 from leftoff.errors import NotFound, Usage
 from leftoff.model.changes import ChangeSet, blob_stored
 from leftoff.model.codec import long_sha256 as sha256
-from leftoff.store.base import SqlStore, Tx, View
+from leftoff.store.base import Save, SqlStore, Tx, View
 from leftoff.store.rows import BlobRow, RunRow
 
 if TYPE_CHECKING:
     from leftoff.engine.project import Project
-    from leftoff.store.base import Save
 
 DELETED = "deleted"
 WAS = "was"  # of a deleted file: its status before

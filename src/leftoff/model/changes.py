@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from leftoff.clock import iso
 from leftoff.errors import Corrupt, Invalid, LeftoffError
@@ -48,12 +48,11 @@ from leftoff.model.codec import (
 from leftoff.model.ids import ancestors, check_key, check_step, parent_of, with_item
 from leftoff.model.words import COLLECTIONS, RUN_STATUS, STEP_STATUS
 
-if TYPE_CHECKING:
 
-    class Scrubber(Protocol):
-        def suspicious(self, key: str, text: str, names: set[str] | None = None) -> int: ...
-        def scrub(self, key: str, value: Any, what: int = ...) -> tuple[Any, list[list[str | int]]]: ...
-        def mask(self, text: str) -> str: ...
+class Scrubber(Protocol):
+    def suspicious(self, key: str, text: str, names: set[str] | None = None) -> int: ...
+    def scrub(self, key: str, value: Any, what: int = ...) -> tuple[Any, list[list[str | int]]]: ...
+    def mask(self, text: str) -> str: ...
 
 
 Event = TypeVar("Event", bound=tuple[Any, ...])

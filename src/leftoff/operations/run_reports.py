@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from leftoff.engine.commit import NO_GUARD, Guard, Reported, Seal, Terms, beat, report
-from leftoff.engine.find import OPEN_TURN, REPORTS, Which, need_run, need_store, refuse_archived
+from leftoff.engine.commit import NO_GUARD, Audit, Guard, Make, Reported, Seal, Terms, beat, report
+from leftoff.engine.find import OPEN_TURN, REPORTS, Find, Target, Which, need_run, need_store, refuse_archived
 from leftoff.engine.lease import gone, refuse_driven
 from leftoff.engine.step_lifecycle import (
     StepReport,
@@ -33,8 +33,6 @@ from leftoff.store.base import Tx, View
 from leftoff.store.rows import BlobRow, RunRow
 
 if TYPE_CHECKING:
-    from leftoff.engine.commit import Audit, Make
-    from leftoff.engine.find import Find, Target
     from leftoff.engine.project import Project
     from leftoff.engine.settings import Caller
     from leftoff.engine.show import NextStep

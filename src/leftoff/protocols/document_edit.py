@@ -10,14 +10,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from leftoff.clock import iso
 from leftoff.engine.commit import Reported, Seal, Terms, beat, report
 from leftoff.engine.file_state import hash_file
 from leftoff.engine.opening import redacted_records
 from leftoff.errors import NotFound, StoreUnavailable
-from leftoff.model.changes import ChangeSet
+from leftoff.model.changes import ChangeSet, Scrubber
 from leftoff.model.codec import same_json
 from leftoff.model.words import AS_WRITTEN, decides_step
 from leftoff.protocols.document_draft import Records, Source, State, note_text
@@ -37,9 +37,6 @@ from leftoff.protocols.protocol import (
 )
 from leftoff.store.base import SqlStore, Tx, View
 from leftoff.store.rows import RunRow
-
-if TYPE_CHECKING:
-    from leftoff.model.changes import Scrubber
 
 Find = Callable[[View], RunRow]
 Address = tuple[str, str]

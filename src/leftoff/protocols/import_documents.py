@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from leftoff.engine.commit import Seal
 from leftoff.engine.opening import (
@@ -20,6 +20,7 @@ from leftoff.engine.opening import (
 from leftoff.engine.tracking import relative
 from leftoff.errors import Conflict, LeftoffError
 from leftoff.host import debug
+from leftoff.model.changes import Scrubber
 from leftoff.model.codec import sha256
 from leftoff.protocols.document_draft import Source, State
 from leftoff.protocols.document_edit import (
@@ -35,9 +36,6 @@ from leftoff.protocols.protocol import IMPORTED, Protocol, decode_document, fore
 from leftoff.protocols.registry import protocols, recognise
 from leftoff.store.base import SqlStore
 from leftoff.store.rows import RunRow
-
-if TYPE_CHECKING:
-    from leftoff.model.changes import Scrubber
 
 MOST_FILES = 100_000
 TOGETHER = 600  # records that are written in one transaction

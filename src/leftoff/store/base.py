@@ -52,6 +52,7 @@ from leftoff.store.rows import (
     Record,
     RunRow,
     Trashed,
+    attempt_from,
     identity,
     misplaced,
     missing_bytes,
@@ -65,10 +66,10 @@ if TYPE_CHECKING:
     from leftoff.store.follower import Follower
     from leftoff.store.notifications import Watch
 
-    T = TypeVar("T")
-    Save = Callable[[Iterable[bytes]], BlobRow]
-    Row = tuple[Any, ...]
-    Step = tuple[str, str, int] | tuple[None, None, None]
+T = TypeVar("T")
+Save = Callable[[Iterable[bytes]], BlobRow]
+Row = tuple[Any, ...]
+Step = tuple[str, str, int] | tuple[None, None, None]
 
 INLINE = 1024  # stored bytes up to this size are in the record's own row
 SOME = 5000  # rows that are read at once
@@ -451,12 +452,12 @@ class View:
     def attempt(self, token: str) -> Attempt | None:
         """Return one try at a step."""
         rows = self.shared(f"{self.q.attempt_columns} WHERE a.token = $1", (token,))
-        return Attempt(rows[0]) if rows else None
+        return attempt_from(rows[0]) if rows else None
 
     def attempts(self, run: int) -> list[Attempt]:
         """Return every try at the steps of a run."""
         sql = f"{self.q.attempt_columns} WHERE a.run = $1 ORDER BY a.step, a.number"
-        return [Attempt(columns) for columns in self.shared(sql, (run,))]
+        return [attempt_from(columns) for columns in self.shared(sql, (run,))]
 
     def latest_attempts(self, run: int, since: int, until: int, limit: int) -> list[Attempt]:
         """Return the last attempts that began between two moments (the second one excluded), oldest first."""
@@ -464,7 +465,7 @@ class View:
             f"{self.q.attempt_columns} WHERE a.run = $1 AND a.started_at >= $2 AND a.started_at < $3 "
             "ORDER BY a.started_at DESC, a.step DESC, a.number DESC LIMIT $4"
         )
-        return [Attempt(columns) for columns in reversed(self.shared(sql, (run, since, until, limit)))]
+        return [attempt_from(columns) for columns in reversed(self.shared(sql, (run, since, until, limit)))]
 
     def kept_log(self, token: str) -> tuple[bytes | None, bytes | None]:
         """Return the last of what an attempt printed and, if that was more, the hash of the blob with all of it: only a

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from leftoff.store.base import SqlStore, Tx
-    from leftoff.store.rows import RunRow
+from leftoff.store.base import SqlStore, Tx
+from leftoff.store.rows import RunRow
 
 
 class Follower:

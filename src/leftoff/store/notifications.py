@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    from leftoff.store.base import SqlStore, View
+from leftoff.store.base import SqlStore, View
 
 NEWEST = 100  # runs that are compared; if more of them moved, all may have
 

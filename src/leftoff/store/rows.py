@@ -174,42 +174,30 @@ class Lease:
         return max(0, self.silence(now) - late)
 
 
-class Attempt:
+class Attempt(NamedTuple):
     """One try at a step, and the number of the current one."""
 
-    __slots__ = (
-        "current",
-        "ended_at",
-        "exit_code",
-        "log",
-        "number",
-        "process",
-        "run",
-        "started_at",
-        "step",
-        "token",
-    )
+    run: int
+    step: str
+    number: int
+    process: Process | None
+    log: str | None
+    started_at: int
+    ended_at: int | None
+    exit_code: int | None
+    current: int
+    token: str
 
-    def __init__(self, columns: tuple[Any, ...]) -> None:
-        (
-            self.run,
-            self.step,
-            self.number,
-            scope,
-            pid,
-            started,
-            self.log,
-            self.started_at,
-            self.ended_at,
-            self.exit_code,
-            self.current,
-            self.token,
-        ) = columns
-        if type(self.number) is not int or type(self.step) is not str or type(self.started_at) is not int:
-            raise misplaced("an attempt")
-        if self.log is not None and not is_of_attempt(self.log):
-            raise misplaced("an attempt")
-        self.process = Process(scope, pid, started or "") if scope and pid else None
+
+def attempt_from(columns: tuple[Any, ...]) -> Attempt:
+    scope, pid, started = columns[3:6]
+    process = Process(scope, pid, started or "") if scope and pid else None
+    run, step, number = columns[:3]
+    found = Attempt(run, step, number, process, *columns[6:12])
+    typed = (type(found.step), type(found.number), type(found.started_at)) == (str, int, int)
+    if not typed or (found.log is not None and not is_of_attempt(found.log)):
+        raise misplaced("an attempt")
+    return found
 
 
 def is_of_attempt(path: str) -> bool:
@@ -242,21 +230,9 @@ _VERSION = (str, int, bytes, int, int, int, str)
 def version_from(columns: tuple[Any, ...]) -> Version:
     if tuple(map(type, columns[:7])) != _VERSION:
         raise misplaced(f"run {columns[0]}")
-    run_id, seq, digest, at, n, epoch, counts, checkpoint, trigger, step, note, _run, aliases = columns
-    return Version(
-        run_id,
-        seq,
-        digest,
-        at,
-        n=n,
-        epoch=epoch,
-        counts=counts,
-        checkpoint=checkpoint,
-        trigger=trigger,
-        step=step,
-        note=note,
-        aliases=tuple(aliases.split("\n")) if aliases else (),
-    )
+    *own, _run, aliases = columns
+    version = Version(*own)
+    return version._replace(aliases=tuple(aliases.split("\n"))) if aliases else version
 
 
 def missing_bytes(run: object, collection: str, key: str) -> Corrupt:

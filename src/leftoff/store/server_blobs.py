@@ -10,17 +10,16 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from leftoff.errors import Corrupt, StoreUnavailable
+from leftoff.store.base import Save
 from leftoff.store.blobs import GRACE_S, UNCLAIMED_S, Packing, proved, pruned, unpacked
 from leftoff.store.rows import BlobRow
-from leftoff.store.server_connection import Q
+from leftoff.store.server_connection import Q, Rows
 
 if TYPE_CHECKING:
-    from leftoff.store.base import Save
     from leftoff.store.postgres import PostgresStore
-    from leftoff.store.server_connection import Rows
 
-    T = TypeVar("T")
-    Ask = Callable[[str, Sequence[Any]], Rows]
+T = TypeVar("T")
+Ask = Callable[[str, Sequence[Any]], Rows]
 
 PIECE = 1 << 18
 AT_ONCE = 8  # pieces that travel together

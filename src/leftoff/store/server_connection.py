@@ -32,8 +32,8 @@ from leftoff.store.server_location import ServerPlace, said_elsewhere
 if TYPE_CHECKING:
     from psycopg.adapt import PyFormat
 
-    Statement = tuple[str, Sequence[Any]]
-    Rows = list[tuple[Any, ...]]
+Statement = tuple[str, Sequence[Any]]
+Rows = list[tuple[Any, ...]]
 
 Q = Queries("postgres")
 OLDEST = 13  # of PostgreSQL

@@ -10,16 +10,12 @@ private file with the secrets instead (``?secrets=FILE``, also ours).
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
-from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
+from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlencode, urlsplit
 
 from leftoff.errors import StoreUnavailable, Usage
 from leftoff.files import make_folder, write_private
 from leftoff.host import debug
 from leftoff.model.codec import decode, sha256, text
-
-if TYPE_CHECKING:
-    from urllib.parse import SplitResult
 
 SCHEMA = "leftoff"
 MOST = 50  # characters of a project's name: PostgreSQL cuts names at 63 bytes

@@ -20,16 +20,15 @@ from leftoff.errors import Corrupt, LeftoffError, StoreUnavailable
 from leftoff.host import debug
 from leftoff.model.changes import Version
 from leftoff.store import sqlite_connection as connection
-from leftoff.store.base import BLOB_TAG, INLINE, NOT_A_STEP, SqlStore, Tx, View, in_sqlite
+from leftoff.store.base import BLOB_TAG, INLINE, NOT_A_STEP, Row, Save, SqlStore, Step, Tx, View, in_sqlite
 from leftoff.store.blobs import Blobs
 from leftoff.store.rows import BlobRow, Record
 from leftoff.store.sqlite_connection import Presence, Q, Turn, apsw, check_schema, translate
 
 if TYPE_CHECKING:
-    from leftoff.store.base import Row, Save, Step
     from leftoff.store.notifications import Watch
 
-    T = TypeVar("T")
+T = TypeVar("T")
 
 FILE = "store.db"
 CHECKPOINT_PAGES = 1000
