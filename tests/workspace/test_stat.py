@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from leftoff.engine import file_state
-from leftoff.engine.file_state import compare_files, hashed, read_steadily, unchanged
+from leftoff.engine.file_state import compare_files, hashed, open_regular, read_steadily, unchanged
 
 
 def settle(path: Path) -> None:
@@ -20,7 +20,7 @@ def settle(path: Path) -> None:
 
 
 def about(path: Path) -> dict[str, Any]:
-    (digest, size), _, seen = read_steadily(str(path), hashed)
+    (digest, size), _, seen = read_steadily(str(path), hashed, open_regular(str(path)))
     return {"hash": f"sha256:{digest.hex()}", "size": size, "seen": seen}
 
 
@@ -95,7 +95,7 @@ def test_a_file_changed_while_it_was_hashed_is_dirty(tmp_path: Path) -> None:
             file.write("more")
         return total
 
-    assert read_steadily(str(path), growing)[2] is None
+    assert read_steadily(str(path), growing, open_regular(str(path)))[2] is None
 
 
 def test_times_in_whole_seconds_need_two_of_them(tmp_path: Path) -> None:

@@ -221,14 +221,11 @@ def stat_facts(st: os.stat_result, since: int) -> list[int] | None:
     return [st.st_mtime_ns, changed, st.st_ino] if settled < since else None
 
 
-def read_steadily(
-    path: str, keep: Callable[[Iterable[bytes]], T], fd: int | None = None
-) -> tuple[T, os.stat_result, Any]:
-    """Read a regular file to its end: return what ``keep`` makes of it, its stat, and the facts to store.
+def read_steadily(path: str, keep: Callable[[Iterable[bytes]], T], fd: int) -> tuple[T, os.stat_result, Any]:
+    """Read an open file to its end, and close it: return what ``keep`` makes of it, its stat, and the facts to store.
 
     A file that changes while it is read is read again. If it changes again, there are no facts.
     """
-    fd = open_regular(path, follow=True) if fd is None else fd
     try:
         for is_last in (False, True):
             before = os.fstat(fd)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from leftoff.clock import iso
 from leftoff.errors import LeaseHeld, NotFound, StaleEpoch
 from leftoff.host import ALIVE, Process, debug, inside
 from leftoff.store.base import SqlStore, Tx, View
@@ -22,14 +21,6 @@ def gone(run_id: str) -> NotFound:
     return NotFound(f"Run {run_id} is gone.")
 
 
-def describe(lease: Lease) -> str:
-    """Who, where, since when."""
-    who = lease.who or "a process"
-    where = f" ({lease.process})" if lease.process is not None else ""
-    since = f", since {iso(lease.since)}" if lease.since is not None else ""
-    return f"{who}{where}{since}"
-
-
 def state(lease: Lease | None, now: int) -> str:
     """``free``, ``alive``, ``gone``, ``unknown`` (not to be seen, beating) or ``silent`` (not to be seen, quiet)."""
     return lease.state(now) if lease is not None else "free"
@@ -42,7 +33,7 @@ def idle(row: RunRow, lease: Lease | None, now: int) -> int:
 
 def held(run_id: str, lease: Lease, now: int) -> LeaseHeld:
     """Return the error for a run that another process drives."""
-    return LeaseHeld(f"Run {run_id} is driven by {describe(lease)}.", hint=unseen(lease, now))
+    return LeaseHeld(f"Run {run_id} is driven by {lease}.", hint=unseen(lease, now))
 
 
 def unseen(lease: Lease, now: int) -> str:
@@ -161,6 +152,6 @@ def renew_lease(store: SqlStore, run: int, run_id: str, epoch: int, now: int) ->
             if lease is None:
                 raise gone(run_id)
             if lease.held or lease.epoch != epoch:
-                raise StaleEpoch(f"Run {run_id} is driven by {describe(lease)} now.")
+                raise StaleEpoch(f"Run {run_id} is driven by {lease} now.")
 
     store.write(work, durable=False)

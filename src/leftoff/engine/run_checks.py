@@ -16,7 +16,7 @@ from typing import Any
 from leftoff.clock import ago, iso, millis
 from leftoff.engine.find import need_run
 from leftoff.engine.findings import WARN, Finding, some
-from leftoff.engine.lease import describe, stands_in_the_way, state, unseen
+from leftoff.engine.lease import stands_in_the_way, state, unseen
 from leftoff.engine.project import Project, home_of
 from leftoff.engine.resume_answers import DONE, ResumeRequest, Selection
 from leftoff.engine.run_reader import Reader, met, need_version, proved_version, whole
@@ -438,7 +438,7 @@ def lease(world: World) -> Iterator[Finding]:
     """Report a driver that is alive, or that cannot be seen from here and has been silent for long."""
     if world.lease is None or not world.lease.held:
         return
-    who = describe(world.lease)
+    who = world.lease
     if stands_in_the_way(world.lease, world.now, world.session):
         hint = unseen(world.lease, world.now) or f"Wait for it, or stop it: `leftoff stop {world.run_id}`."
         yield Finding("lease.held", f"Run {world.run_id} is driven by {who}.", hint, world.run_id)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from leftoff.engine import approvals
-from leftoff.engine.commit import NO_GUARD, Guard, Seal, Terms
+from leftoff.engine.commit import NO_GUARD, Guard, Make, Terms
 from leftoff.engine.commit import report as write_report
 from leftoff.engine.continue_run import Ending, continue_run, end_work, start_run, unfinished
 from leftoff.engine.find import RESUMES, Moved, Target, need_run, need_unmoved, unmoved_run
@@ -355,13 +355,15 @@ def sync_issue(project: Project, row: RunRow) -> None:
     branch = row.card.get("git_branch")
     taken = issues.take_issue(project.settings, project.folder, str(row.issue), branch, project.now)
 
-    def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
+    def make(tx: Tx, row: RunRow, changes: ChangeSet) -> None:
         issues.put_issue(changes, taken)
-        return None
 
-    write_report(
-        project.store, this_run(row.run, row.run_id), make, Terms(project.now), scrubber=project.redactor
-    )
+    _report(project, row, make)
+
+
+def _report(project: Project, row: RunRow, make: Make) -> None:
+    find = this_run(row.run, row.run_id)
+    write_report(project.store, find, make, Terms(project.now), scrubber=project.redactor)
 
 
 def _approve(project: Project, target: Target, approved: dict[str, str], protocol: Protocol) -> None:
@@ -406,18 +408,15 @@ def _settle(project: Project, protocol: Protocol, row: RunRow) -> None:
     ended = protocol.settled(state, project.folder)
     settled: dict[str, dict[str, Any]] = {}
 
-    def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
+    def make(tx: Tx, row: RunRow, changes: ChangeSet) -> None:
         steps, before = steps_in(store, tx, row, changes, project.now), state.of("step")
         settled.clear()
         settled.update((path, record) for path, record in ended.items() if steps.get(path) == before[path])
         for path, record in settled.items():
             steps.move(path, record)
-        return None
 
     if ended:
-        write_report(
-            store, this_run(row.run, row.run_id), make, Terms(project.now), scrubber=project.redactor
-        )
+        _report(project, row, make)
     for path, record in settled.items():
         project.say(f"leftoff: {shown_step(path)} is {record['status']}: its output says so.")
 

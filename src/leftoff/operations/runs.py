@@ -31,7 +31,6 @@ if TYPE_CHECKING:
         @property
         def run_id(self) -> str: ...
 
-
 # -- the run that a REF names
 
 

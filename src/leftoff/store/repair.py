@@ -722,9 +722,7 @@ def _refuse_driven(run_id: str, lease: Lease | None, now: int = 0) -> None:
     """Raise if a process drives the run: it would continue from what is lost. ``now``: of a store without a clock."""
     if lease is None or lease.process == this_process() or not lease.is_at_work(now):
         return
-    who = f"{lease.who or 'a process'} ({lease.process or lease.session})"
-    since = f", since {iso(lease.since)}" if lease.since is not None else ""
     raise LeaseHeld(
-        f"Run {run_id} is driven by {who}{since}.",
+        f"Run {run_id} is driven by {lease}.",
         hint="Let it end, or stop it; a damaged run is repaired while no process drives it.",
     )

@@ -7,7 +7,7 @@ from _operator import itemgetter
 from time import monotonic
 from typing import Any, NamedTuple
 
-from leftoff.clock import Clock
+from leftoff.clock import Clock, iso
 from leftoff.errors import Corrupt
 from leftoff.host import ALIVE, GONE, UNKNOWN, Process, scope, uptime
 from leftoff.model.changes import Version
@@ -134,6 +134,12 @@ class Lease:
         ):
             raise misplaced("a lease")
         self.process = Process(scope, pid, started or "") if scope and pid else None
+
+    def __str__(self) -> str:
+        """Who, where, since when."""
+        where = f" ({self.process})" if self.process is not None else ""
+        since = f", since {iso(self.since)}" if self.since is not None else ""
+        return f"{self.who or 'a process'}{where}{since}"
 
     @property
     def held(self) -> bool:

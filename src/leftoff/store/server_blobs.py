@@ -6,20 +6,19 @@ stay for a grace, in which a commit may take it back.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from leftoff.errors import Corrupt, StoreUnavailable
 from leftoff.store.base import Save
 from leftoff.store.blobs import GRACE_S, UNCLAIMED_S, Packing, proved, pruned, unpacked
 from leftoff.store.rows import BlobRow
-from leftoff.store.server_connection import Q, Rows
+from leftoff.store.server_connection import Q
 
 if TYPE_CHECKING:
     from leftoff.store.postgres import PostgresStore
 
 T = TypeVar("T")
-Ask = Callable[[str, Sequence[Any]], Rows]
 
 PIECE = 1 << 18
 AT_ONCE = 8  # pieces that travel together
@@ -86,30 +85,23 @@ class PostgresBlobs:
         if uploads:
             self._store.asked(Q.drop_uploads, (uploads,))
 
-    def load(self, row: BlobRow, ask: Ask | None = None) -> Iterator[bytes]:
-        """Yield the content in pieces, the last one only once everything proved right. ``ask``: in this snapshot."""
-        stored = self._stored(row, ask or self._ask)
-        return proved(row, unpacked(stored, row.encoding, row.hash.hex()), row.hash.hex())
+    def load(self, row: BlobRow) -> Iterator[bytes]:
+        """Yield the content in pieces, the last one only once everything proved right."""
+        return proved(row, unpacked(self._stored(row), row.encoding, row.hash.hex()), row.hash.hex())
 
-    def _ask(self, sql: str, values: Sequence[Any]) -> Rows:
-        return self._store.asked(sql, values)
-
-    def _stored(self, row: BlobRow, ask: Ask) -> Iterator[bytes]:
+    def _stored(self, row: BlobRow) -> Iterator[bytes]:
         number, left = 0, row.stored
         while left > 0:
-            rows = ask(Q.pieces, (row.hash, number, AT_ONCE))
+            rows = self._store.asked(Q.pieces, (row.hash, number, AT_ONCE))
             if [n for n, _ in rows] != list(range(number, number + len(rows))) or not rows:
-                raise self._gone(row, in_snapshot=ask != self._ask)
+                if self._store.read(lambda view: view.blob(row.hash)) is None:
+                    raise pruned(row.hash)
+                where = row.hash.hex()
+                raise Corrupt(f"The blob {where} cannot be read: pieces of it are gone.", where=where)
             for _, data in rows:
                 left -= len(data)
                 yield data
             number += len(rows)
-
-    def _gone(self, row: BlobRow, *, in_snapshot: bool) -> Exception:
-        if not in_snapshot and self._store.read(lambda view: view.blob(row.hash)) is None:
-            return pruned(row.hash)
-        where = row.hash.hex()
-        return Corrupt(f"The blob {where} cannot be read: pieces of it are gone.", where=where)
 
 
 def _pieces(chunks: Iterable[bytes]) -> Iterator[bytes]:

@@ -257,7 +257,7 @@ class _StoreCopy:
         for run_id, lease in view.leases() if not self._driven else ():
             if lease.is_at_work(self._source.clock.now()):
                 raise Conflict(
-                    f"Run {run_id} is driven by {lease.who or lease.process or lease.session}.",
+                    f"Run {run_id} is driven by {lease}.",
                     hint="Nothing was copied. Let it end, or stop it; then copy again.",
                 )
 

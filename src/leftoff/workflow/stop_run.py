@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from leftoff.engine.commit import Seal, Terms, report
 from leftoff.engine.find import need_run
 from leftoff.engine.git import git_head, remember_git
-from leftoff.engine.lease import describe, free, held, refuse_driven, release, state, take
+from leftoff.engine.lease import free, held, refuse_driven, release, state, take
 from leftoff.engine.opening import status_changes
 from leftoff.engine.run_reader import definition_of
 from leftoff.engine.step_lifecycle import put_back, steps_in
@@ -84,7 +84,7 @@ def _await(store: SqlStore, row: RunRow, before: Lease, grace: float) -> None:
             return
         time.sleep(LOOK)
     raise LeaseHeld(
-        f"Run {row.run_id} was asked to stop, and {describe(before)} has not stopped yet.",
+        f"Run {row.run_id} was asked to stop, and {before} has not stopped yet.",
         hint="Look at what it does (`leftoff logs -f`), then try again; kill -9 is safe, if need be.",
     )
 
