@@ -101,14 +101,11 @@ class Seal:
         return Seal(self.trigger, self.step, changes.mask(self.note), self.aliases, asked=self.asked)
 
 
-class Guard:
+class Guard(NamedTuple):
     """By what right a commit is made: a driver's epoch, or an attempt's token. Neither: a plain report."""
 
-    __slots__ = ("attempt", "epoch")
-
-    def __init__(self, epoch: int | None = None, attempt: str | None = None) -> None:
-        self.epoch = epoch
-        self.attempt = attempt or None
+    epoch: int | None = None
+    attempt: str | None = None
 
     def check(self, tx: Tx, head: Head | RunRow, epoch: int) -> None:
         if self.epoch is not None and self.epoch != epoch:
@@ -660,18 +657,15 @@ class Apply:
 Make = Callable[[Tx, RunRow, ChangeSet], Seal | None]
 
 
-class Reported:
+class Reported(NamedTuple):
     """The run as it was found, and the version that the report made (``None``: it changed nothing).
 
     ``redacted``: the keys of records that held a secret, which was not stored.
     """
 
-    __slots__ = ("redacted", "row", "version")
-
-    def __init__(self, row: RunRow, version: Version | None) -> None:
-        self.row = row
-        self.version = version
-        self.redacted: list[str] = []
+    row: RunRow
+    version: Version | None
+    redacted: Sequence[str] = ()
 
     @property
     def seq(self) -> int:
@@ -685,7 +679,7 @@ class Reported:
         return RunRow((*self.row[:3], self.version.seq, self.version.digest, *self.row[5:]))
 
     def to_json(self) -> dict[str, Any]:
-        left_out = {"redacted": self.redacted} if self.redacted else {}
+        left_out = {"redacted": [*self.redacted]} if self.redacted else {}
         return {"run_id": self.row.run_id, "seq": self.seq, **left_out}
 
 

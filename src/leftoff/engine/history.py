@@ -97,10 +97,14 @@ class Section:
 
     def within(self, paths: Collection[str]) -> Section:
         """Return the entries whose files are among these paths."""
+
+        def is_file(key: str, about: Any) -> bool:
+            return is_among(str(about.get("path") or key) if isinstance(about, dict) else key, paths)
+
         out = Section({}, {}, set())
-        out.added = {key: each for key, each in self.added.items() if _is_file(key, each, paths)}
-        out.removed = {key: each for key, each in self.removed.items() if _is_file(key, each, paths)}
-        out.changed = {key: each for key, each in self.changed.items() if _is_file(key, each.new, paths)}
+        out.added = {key: each for key, each in self.added.items() if is_file(key, each)}
+        out.removed = {key: each for key, each in self.removed.items() if is_file(key, each)}
+        out.changed = {key: each for key, each in self.changed.items() if is_file(key, each.new)}
         return out
 
     def __bool__(self) -> bool:
@@ -141,10 +145,6 @@ class Diff:
 
     def __repr__(self) -> str:
         return f"<diff {self.to_json()}>"
-
-
-def _is_file(key: str, about: Any, paths: Collection[str]) -> bool:
-    return is_among(str(about.get("path") or key) if isinstance(about, dict) else key, paths)
 
 
 def is_among(path: str, paths: Collection[str]) -> bool:

@@ -292,9 +292,7 @@ def put_run_record(
 
 
 def _report_ready(project: Project, caller: Caller, changes: ChangeSet) -> Reported:
-    done = report_run(project, caller, changes=changes)
-    done.redacted = changes.redacted
-    return done
+    return report_run(project, caller, changes=changes)._replace(redacted=changes.redacted)
 
 
 def add_note(

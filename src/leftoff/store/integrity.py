@@ -115,15 +115,14 @@ def _check_values(store: Any, report: Report) -> None:
 
 
 def _check_runs(store: Any, report: Report) -> None:
+    def check(run: int, store: Any, report: Report) -> None:
+        report.read(store, lambda view: RunCheck(view, store.blobs, run, report).check())
+
     for (run,) in store.read(lambda view: view.rows(view.q.runs_to_check)):
         before = len(report.problems)
-        _guarded(partial(_check_run, run), store, report)
+        _guarded(partial(check, run), store, report)
         if len(report.problems) > before:
             report.runs.add(run)
-
-
-def _check_run(run: int, store: Any, report: Report) -> None:
-    report.read(store, lambda view: RunCheck(view, store.blobs, run, report).check())
 
 
 def _check_strays(store: Any, report: Report) -> None:

@@ -116,11 +116,8 @@ def _dry_run(request: Request) -> Response:
 
 
 async def _act(request: Request) -> Response:
-    run, action, given = (
-        request.path_params["run"],
-        request.path_params["action"],
-        await read_document(request),
-    )
+    run, action = request.path_params["run"], request.path_params["action"]
+    given = await read_document(request)
 
     def work() -> Response:
         with served_by(request).open() as project:
