@@ -21,7 +21,6 @@ from leftoff.store.bundle import (
     check_target,
     damaged,
     pack_bundle,
-    temporary_store,
     unpack_bundle,
 )
 from leftoff.store.rows import Holder, RunRow
@@ -55,7 +54,7 @@ def export_run(store: SqlStore, row: RunRow, path: str) -> Exported:
 
 def _fill(store: SqlStore, view: View, row: RunRow, folder: str) -> tuple[TemporaryStore, dict[str, int]]:
     """Copy a run into a new temporary store. A server may call this again with another snapshot."""
-    bundle = temporary_store(folder)
+    bundle = TemporaryStore(folder)
     try:
         now = view.run_row(row.run)
         if now is None or now.is_gone:

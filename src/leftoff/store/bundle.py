@@ -43,12 +43,7 @@ def check_target(path: str, forbidden: str) -> str:
     return full
 
 
-TemporaryStore = SqliteStore  # the engine does not need to know which store it is
-
-
-def temporary_store(folder: str) -> SqliteStore:
-    """Return an empty store, to be filled and packed."""
-    return SqliteStore(folder)
+TemporaryStore = SqliteStore  # to be filled and packed; the engine does not need to know which store it is
 
 
 def pack_bundle(store: SqliteStore, path: str) -> int:

@@ -84,13 +84,10 @@ def bring_up_to_date(store: SqliteStore, db: apsw.Connection) -> None:
         raise
 
 
-def is_empty(db: apsw.Connection) -> bool:
-    return db.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchone() is None
-
-
 def migrate(db: apsw.Connection, where: str, facts: dict[str, str]) -> None:
     """Bring the schema up to date, inside the caller's write transaction."""
-    schema = 0 if is_empty(db) else check_schema(db, where)
+    empty = db.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchone() is None
+    schema = 0 if empty else check_schema(db, where)
     if schema >= connection.SCHEMA:
         return
     for name in connection.SCRIPTS[schema:]:
