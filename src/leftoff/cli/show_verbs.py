@@ -150,7 +150,7 @@ def _folded(found: dict[str, Any]) -> dict[str, Any]:
     """
     items: dict[str, list[dict[str, Any]]] = {}
     for record in found["step_records"]:
-        if "item" in record:
+        if record["item"] is not None:
             items.setdefault(parent_of(record["step"]), []).append(record)
     steps = {record["step"] for record in found["step_records"]}
     many = {path: each for path, each in items.items() if path in steps and len(each) > _MOST_ITEMS}

@@ -125,7 +125,7 @@ def step_record(path: str, record: dict[str, Any], above: Mapping[str, Any] | No
     out["step"] = path
     out["outputs"] = record.get("outputs") or []
     out.update((key, value) for key, value in record.items() if key not in out and key != "order")
-    return out if "item" in out else with_item(out, path, above=above)
+    return {"item": None, **(out if "item" in out else with_item(out, path, above=above))}
 
 
 def as_of(row: RunRow, version: Version, own: dict[str, Any]) -> RunRow:

@@ -131,8 +131,11 @@ def with_item(
     record: Mapping[str, Any] | None = None,
     above: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """A document about a step, with the plain text of the item that it is for. That a name which needs no encoding is
-    an item's, only its ``record`` says, or that of the step ``above`` it."""
+    """Return a document about a step with the plain text of its item, if it has one.
+
+    An encoded name is always that of an item. Of a plain name, only the step's ``record`` can tell, or that of the
+    step ``above`` it.
+    """
     item = item_of(path) if path else None
     if item is None and record is not None and isinstance(record.get("item"), str | int | float):
         item = record["item"]
@@ -142,8 +145,8 @@ def with_item(
 
 
 def step_readings(text: str) -> list[str]:
-    """The paths that a step's name can stand for, the plainest first: itself, or what is shown so (also on a
-    terminal, with control characters escaped)."""
+    """Return the paths that a step's name may mean, the plainest first: the name itself, and the paths that are shown
+    as that name (on a terminal, control characters are escaped)."""
     out = [text, *_bracketed("", text)]
     if "\\" in text:
         plain = text  # as it was before a terminal would have obeyed it

@@ -649,7 +649,7 @@ class PostgresStore(SqlStore):
             try:
                 result = fn(draft)
             except (NeedsLook, LeftoffError):
-                pass  # an error may come of what the driver does not know: only a transaction that looks proves it
+                pass  # the driver's view may be out of date, so a transaction that reads decides whether this is an error
             else:
                 if draft.made is not None and self._call(draft):
                     self.wrote = True
