@@ -112,7 +112,7 @@ class Guard(NamedTuple):
             raise StaleEpoch(
                 f"Run {head.run_id} was taken over: it is at epoch {epoch}, this process at {self.epoch}."
             )
-        if self.attempt is not None:
+        if self.attempt:
             attempt = tx.attempt(self.attempt)  # of this run, or of the one whose step reports on this
             if attempt is None:
                 raise Conflict(
