@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -116,6 +117,11 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 128
     model: Model
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing of an agent that was killed while it asked."""
+        if not isinstance(sys.exc_info()[1], ConnectionError):
+            super().handle_error(request, client_address)
 
 
 class _Handler(BaseHTTPRequestHandler):

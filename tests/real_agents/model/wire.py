@@ -17,9 +17,8 @@ SIDE = {  # what requests get that are no work of the agent's: a title, a choice
         '{"reasoning": "-", "model_choice": "pro", "complexity_reasoning": "-", "complexity_score": 50}'
     ),
 }
-MEMORY = (
-    "managed memory extraction subagent"  # of Qwen Code, after each session: its turns are not the user's
-)
+# Helpers of Qwen Code that run by themselves after sessions: their requests are not the work that was asked for.
+_MEMORY = ("managed memory extraction subagent", "performing a managed memory dream")
 _KINDS = {
     400: "invalid_request_error",
     401: "authentication_error",
@@ -36,7 +35,8 @@ def request_of(path: str, body: dict[str, Any]) -> Request | None:
     own = next((name for name in ("opencode", "qwen") if path.startswith(f"/{name}/")), None)
     model = str(body.get("model") or "")
     if path.endswith("/messages"):
-        is_work = bool(body.get("tools") and body.get("stream")) and MEMORY not in str(body.get("system"))
+        is_memory = any(words in str(body.get("system")) for words in _MEMORY)
+        is_work = bool(body.get("tools") and body.get("stream")) and not is_memory
         return Request(own or "claude", "anthropic", is_work, model, body)
     if path.endswith("/responses"):
         more = any(
