@@ -247,6 +247,7 @@ def _plain(text: str, project: Path) -> str:
     text = re.sub(r"\d{4}-\d\d-\d\dT[\d:.]+Z", "TIME", text)
     text = re.sub(r"\b[0-9a-f]{12,64}\b", "HASH", text)
     text = re.sub(r"\b\d+(\.\d+)? ?(ms|s)\b", "TOOK", text)
+    text = text.replace("TOOK ago", "just now")
     text = re.sub(r"\b\d{15}-\d{4}\b", "NOTE", text)
     return re.sub(r"[\d,]+ bytes", "BYTES", text)
 
