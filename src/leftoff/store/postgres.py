@@ -649,7 +649,7 @@ class PostgresStore(SqlStore):
             try:
                 result = fn(draft)
             except (NeedsLook, LeftoffError):
-                pass  # the driver's view may be out of date, so a transaction that reads decides whether this is an error
+                pass  # the view of the driver may be out of date: let a transaction that reads decide
             else:
                 if draft.made is not None and self._call(draft):
                     self.wrote = True
