@@ -192,6 +192,7 @@ SAID = {
         ("codex", [], "Error: thread/read failed: thread not loaded: t1 (code -32600)", True),
         ("gemini", [], 'Error resuming session: Invalid session identifier "g1".', True),
         ("opencode", [], 'NotFoundError\n data: { message: "Session not found: o1" }', True),
+        ("qwen", [], "No saved session found with ID q1. Run `qwen --resume` without an ID.", True),
     ],
 )
 def test_a_session_that_is_gone(

@@ -11,7 +11,7 @@ from leftoff.engine.quoting import without_escapes
 _REFUSED = re.compile(
     r"no conversation found|no rollout found|rollout \S+ is empty|no recorded session"
     r"|(?:session|thread|conversation)\b[^\n]{0,80}\b(?:not found|not loaded|does not exist|is gone)"
-    r"|invalid session|no (?:previous )?sessions? found|unknown (?:session|thread)",
+    r"|invalid session|no (?:previous |saved )?sessions? found|unknown (?:session|thread)",
     re.IGNORECASE,
 )
 _OUT_OF_REACH = re.compile(
