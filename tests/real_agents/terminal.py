@@ -76,5 +76,5 @@ class Terminal:
 
     def _choose(self, answer: str, screen: str) -> None:
         """One key towards an answer: it may be pressed again, as a program that just started does not see every key."""
-        marked = [line for line in screen.splitlines() if line.strip()[:1] in MARKS]
+        marked = [line for line in screen.splitlines() if line.strip(" │")[:1] in MARKS]
         self._tmux("send-keys", "Enter" if any(answer in line for line in marked) else "Down")

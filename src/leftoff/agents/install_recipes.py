@@ -263,7 +263,8 @@ class QwenRecipe(Recipe):
         return {self.settings: SettingsEntries(self.agent, self.hooks(), self.server(), todo_list)}
 
     trust = """\
-Qwen Code runs the hooks of a project at once, unless its setting for folder trust is on: then trust this folder."""
+Qwen Code runs the hooks of a project at once, unless its setting for folder trust is on: then trust this folder.
+In a terminal it asks about the MCP server: choose "Approve this server"."""
 
 
 RECIPES: dict[str, type[Recipe]] = {

@@ -14,6 +14,7 @@ from tests.real_agents.terminal import Terminal
 QUESTIONS = {
     "Is this a project you created": "Yes, I trust this folder",
     "New MCP server found": "Use this MCP server",
+    "Approve this server": "Approve this server",
     "Trust this folder?": "Trust and continue",
     "Hooks need review": "Trust all and continue",
     "Try new model": "Use existing model",
