@@ -67,6 +67,7 @@ FRAMES: dict[str, Any] = {
     "text": pd.DataFrame({"s": [f"user {n}" for n in range(100_000)], "t": pd.Series(["é", None] * 50_000)}),
     "objects": pd.DataFrame({"o": pd.Series([(1, 2), math.nan, "x", None] * 30_000, dtype=object)}),
     "times": pd.DataFrame({"t": pd.date_range("2026", periods=200_000, freq="s", tz="UTC")}),
+    "lists": pd.DataFrame({"o": [[n, {"n": n}] for n in range(60_000)]}),
     "sliced": pd.DataFrame(np.arange(900_000).reshape(-1, 9), columns=list("abcdefghi")).iloc[::2, 1:3],
     "categories": pd.DataFrame(
         {"c": pd.Categorical(["a", "b", None] * 200_000)}, index=range(0, 1_200_000, 2)
@@ -90,6 +91,21 @@ def test_a_large_table_comes_back(store: leftoff.Store, kind: str) -> None:
         again: Any = run.do("make", lambda: pytest.fail("it is done"))
         pd.testing.assert_frame_equal(FRAMES[kind], again)
         assert type(FRAMES[kind].index) is type(again.index)
+
+
+def test_the_first_reader_of_a_table_gets_what_the_others_get(store: leftoff.Store) -> None:
+    """In a wide table with lists in one column, nobody else can change the entries of the copy."""
+    entries: list[Any] = [[1]]
+
+    def make() -> pd.DataFrame:
+        frame = pd.DataFrame(np.zeros((1, 1100)), columns=[f"{n:01200}" for n in range(1100)])
+        return frame.assign(o=[entries])
+
+    with store.run("w") as run:
+        found: Any = run.do("make", make)
+        entries.append([2])
+        again: Any = run.do("make", lambda: pytest.fail("it is done"))
+        assert [[1]] == found["o"].iloc[0] == again["o"].iloc[0]
 
 
 def test_the_function_keeps_its_own_object(store: leftoff.Store) -> None:
@@ -138,6 +154,21 @@ def test_outputs_of_a_step_with_a_large_result(store: leftoff.Store, tmp_path: A
         run.artifact(path, step="make")
         run.commit()
         assert ROWS == run.result("make") and ["late.txt"] == run.steps["make"]["outputs"]
+
+
+@pytest.mark.parametrize("numbers", [[1e308, 1e308], [math.inf]])
+def test_a_name_of_a_secret_next_to_large_numbers(store: leftoff.Store, numbers: list[float]) -> None:
+    """The value under it is not stored, in small and in large results, and neither is that of an argument."""
+    secret = "hunter2hunter2A"
+    with store.run("w") as run:
+        for name, filler in (("small", "x " * 50_000), ("large", ["x " * 50_000] * 20)):
+            about = {"numbers": numbers, "db": {"password": secret}, "filler": filler}
+
+            def make(db: dict[str, str], about: dict[str, Any] = about) -> dict[str, Any]:
+                return about
+
+            run.do(name, make, {"password": secret})
+        assert secret.encode() not in stored_bytes(store)
 
 
 def test_secrets_in_a_large_result(store: leftoff.Store) -> None:

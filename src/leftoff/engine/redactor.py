@@ -299,10 +299,10 @@ def _maybe_shaped(t: str) -> bool:
 # tables. `_AFTER` says what must follow a needle that is an ordinary word. In JSON a blank may be escaped, so these
 # patterns are wider than those of the shapes.
 _ANCHORS = "_-/AGJB9b"
-_SECRET_KEY = (  # looked for by its "k", which is rarer than the letters of "secret"
-    "(?i:ey)(?:"
-    + "|".join(f"(?<=(?i:secret{a}{b}key))" for a in ("", "[ _-]") for b in ("", "access", "access[ _-]"))
-    + ")"
+# "secret key" and "secret access key" are found by their "k", which is rarer than the letters of "secret".
+_SECRET_KEY = (
+    r"(?i:ey)(?:(?<=(?i:secretkey))|(?<=(?i:secret[ _-]key))|(?<=(?i:secretaccesskey))"
+    r"|(?<=(?i:secretaccess[ _-]key))|(?<=(?i:secret[ _-]accesskey))|(?<=(?i:secret[ _-]access[ _-]key)))"
 )
 _BLANKS = r"(?:\s|\\[ntrf]|\\u00..){1,4}"
 _AFTER = {

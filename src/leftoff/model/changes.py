@@ -33,9 +33,11 @@ from leftoff.model.codec import (
     decode,
     encode,
     encode_entries,
+    exact_copy,
     freeze,
     holes,
     in_pieces,
+    made,
     mark,
     payload,
     pieces,
@@ -385,12 +387,12 @@ class ChangeSet:
 
     def _whole(self, change: Change, value: Any, name: str, keep: str = "") -> None:
         """Store a value as one record."""
-        if type(value) is Checked and in_pieces(value.get(keep)):
+        if type(value) is Checked and (value.has_parts or in_pieces(value.get(keep))):
             saved = self._saved(change.key, value, keep)
             if saved is not None:
                 change.stored = saved
                 return
-            value = decode(text(value, name, keep))
+            value = {**value, keep: made(value[keep])}
         change.stored = self._stored(change.key, value, name, keep)
         if change.stored[0] == _REDACTED_TAG:
             change.secret = freeze(value)
@@ -415,8 +417,8 @@ class ChangeSet:
 
     def _searched(self, key: str, record: Checked, keep: str) -> Iterator[bytes]:
         """Encode a record in pieces. Raise an error before a piece that may hold a secret, or a mark."""
-        names: set[str] = record.names | record.keys()
-        if _MARKED_KEY in names:
+        names = set(record.names)
+        if exact_copy({**record, keep: None}, names) is None or _MARKED_KEY in names:
             raise _Suspicious
         for piece in pieces(record, keep):
             if isinstance(piece, bytes):  # base64
@@ -424,7 +426,7 @@ class ChangeSet:
                 continue
             if self._scrubber is not None and self._scrubber.suspicious(key, piece, names):
                 raise _Suspicious
-            names = set()  # they are looked at once
+            names = set()  # the names are checked with the first piece only
             yield piece.encode()
 
     def _stored(self, key: str, value: Any, name: str, keep: str = "") -> bytes:

@@ -85,16 +85,16 @@ class Entries:
 
 
 class Checked(dict):  # type: ignore[type-arg]
-    """A step's record whose result is known to be exact JSON, with `Binary` and `Entries` in it.
+    """A step's record whose result is known to be exact JSON.
 
-    ``names``: the keys of all dicts, without those in `Entries`.
+    ``names``: the keys of all dicts in the result. ``has_parts``: it has `Binary` or `Entries` in it.
     """
 
-    __slots__ = ("names",)
+    __slots__ = ("has_parts", "names")
 
-    def __init__(self, record: dict[str, Any], names: set[str]) -> None:
+    def __init__(self, record: dict[str, Any], names: set[str], has_parts: bool) -> None:
         super().__init__(record)
-        self.names = names
+        self.names, self.has_parts = names, has_parts
 
 
 _PLAIN = frozenset((str, int, float, bool, type(None), Binary, Entries))
@@ -357,7 +357,7 @@ _OK_LIST = frozenset((list, FrozenList))
 _KNOWN = _PLAIN | _OK_DICT | _OK_LIST
 _TEXT, _DICTS_ONLY = frozenset((str,)), frozenset((dict,))
 _TYPED = {"$type", "value"}
-_ROWS = 1024  # entries that are looked at, and encoded, at once
+_ROWS = 1024  # entries that are checked and encoded together
 BINARY_PIECE = 3 << 17  # bytes; shorter ones are encoded at once
 
 
@@ -365,7 +365,7 @@ def _unknown(value: object) -> Any:
     if type(value) is Binary:
         return str(value)
     if type(value) is Entries:
-        return list(chain.from_iterable(value))
+        return list(chain.from_iterable(map(_without_names, value)))
     raise TypeError(type(value).__name__)
 
 
@@ -460,8 +460,11 @@ def _copied_rows(rows: list[dict[Any, Any]], names: set[str]) -> list[Any] | Non
 
 def _has_infinite(entries: Iterable[Any]) -> bool:
     """Return whether a float among the entries is infinite or not a number."""
-    total = sum([item for item in entries if type(item) is float])
-    return total - total != 0  # of large numbers the sum may be infinite, too: `_normal` looks at each
+    floats = [item for item in entries if type(item) is float]
+    total = sum(floats)
+    if total - total == 0:
+        return False
+    return any(item - item != 0 for item in floats)  # the sum of large numbers may be infinite, too
 
 
 def text(
@@ -524,10 +527,7 @@ def _pieces(value: Any) -> Iterator[str | bytes]:
     elif type(value) is Entries:
         start = "["
         for some in value:
-            names: set[str] = set()
-            if exact_copy(some, names) is None or not names <= _TYPED:
-                raise ValueError("these names were not looked at")
-            yield start + "".join(_iterencode_as_is(some, 0))[1:-1]
+            yield start + "".join(_iterencode_as_is(_without_names(some), 0))[1:-1]
             start = ","
         yield "]"
     elif not in_pieces(value):
@@ -546,6 +546,25 @@ def _pieces(value: Any) -> Iterator[str | bytes]:
                 yield from _pieces(entry if is_list else entry[1])
                 start = ","
         yield "}]"[is_list]
+
+
+def _without_names(entries: list[Any]) -> list[Any]:
+    """Return a part of `Entries`. Raise ``ValueError`` if it has names, which were not searched."""
+    names: set[str] = set()
+    if exact_copy(entries, names) is None or not names <= _TYPED:
+        raise ValueError("The entries have names, or are not exact JSON.")
+    return entries
+
+
+def made(value: Any) -> Any:
+    """Return JSON in which all `Binary` and `Entries` are text and lists."""
+    if type(value) is Binary:
+        return str(value)
+    if type(value) is Entries:
+        return list(chain.from_iterable(value))
+    if type(value) is dict:
+        return {key: made(item) for key, item in value.items()}
+    return list(map(made, value)) if type(value) is list else value
 
 
 def encode(value: object, name: str = "value", keep: str = "") -> bytes:

@@ -86,7 +86,7 @@ _NOTHING_SENT = ChangeSet()
 class LargeRecord(Record):
     """The record of a step with a large result, which is decoded each time it is read: into the reader's own copy."""
 
-    first: Any  # what the first reader gets, if no one else can change it; it is deleted then
+    first: Any  # the object that the first reader gets, if nothing else refers to it; reading it deletes it
 
     def __init__(self, record: Record, load: Callable[[], bytes]) -> None:
         super().__init__({**record, "result": None})

@@ -286,8 +286,8 @@ class RunSteps:
                         record.update(step.given.record)
                     if step.outputs:
                         record["outputs"] = lifecycle.merged(before.get("outputs"), step.outputs)
-                    if made is not None:
-                        record = Checked(record, made.names)
+                    if made is not None and made.names is not None:
+                        record = Checked(record, made.names, made.typed)
                     change = buffer.move_step(path, record)
                     large = buffer.step(path)
                     # In a record that was not saved piece by piece, a text may have been masked.

@@ -558,7 +558,8 @@ def _index(index: Any) -> list[Any]:
 def own_copy(value: Any) -> Any:
     """Return a copy of bytes, an array or a table that equals what its record decodes to, or None if that costs more.
 
-    The copy of a table shares the objects in its columns. So it is of use only if they are text and numbers.
+    The copy of a table shares the objects in its columns, so they must be text and numbers. Those of long columns are
+    checked while they are encoded (`Entries.plain`).
     """
     cls = type(value)
     if cls is bytes:
@@ -577,7 +578,19 @@ def own_copy(value: Any) -> Any:
 
     if not {type(value.index), type(value.columns)} <= {pandas.Index, pandas.RangeIndex}:
         return None
-    return value.copy(deep=pandas.__version__ < "3")  # from 3 on, what one of both changes is copied then
+    columns = [value.iloc[:, number] for number in range(value.shape[1])]
+    if not all(map(_is_exact, [value.index, value.columns, *columns])):
+        return None
+    return value.copy(deep=pandas.__version__ < "3")  # pandas 3 copies a column when either table changes it
+
+
+def _is_exact(values: Any) -> bool:
+    """Return whether all entries of a column are numbers, times or exact text, or the column is a long one."""
+    if type(values.dtype).__name__ == "CategoricalDtype":
+        return _is_exact(values.dtype.categories) and len(values.dtype.categories) <= COLUMN_PIECE
+    if values.dtype.kind in _SIMPLE or len(values) > COLUMN_PIECE:
+        return True
+    return {str, int, float, bool, type(None)}.issuperset(map(type, values))
 
 
 def _make_array_like(word: str, parts: Any) -> Any:

@@ -25,6 +25,7 @@ from leftoff.model.codec import (
     HoledList,
     Mark,
     exact_copy,
+    made,
     marks,
     refuse_redacted,
     text,
@@ -67,26 +68,28 @@ class Result:
     """The result of a step as a record has it, and what the caller of the step gets.
 
     ``json``: in it, large bytes are `Binary` and long columns of tables `Entries`. ``typed``: it is not the value
-    itself. ``names``: the keys of all its dicts.
+    itself. ``names``: the keys of all its dicts; ``None`` if it may not be exact JSON, and has no parts.
     """
 
     __slots__ = ("_own", "_parts", "json", "names", "typed")
 
     def __init__(self, value: Any, name: str) -> None:
-        self.names: set[str] = set()
+        names: set[str] = set()
+        self.names: set[str] | None = names
         self._parts: list[Entries] = []
-        self._own = self.json = exact_copy(value, self.names)
-        self.typed = self.json is None or TYPE in self.names
+        self._own = self.json = exact_copy(value, names)
+        self.typed = self.json is None or TYPE in names
         if self.typed:
             self._own = own_copy(value)
             value = value if self._own is None else self._own
             self.json = _encode(value, name, MAX_DEPTH, self._parts)
             self.typed = self.json is not value
-            exact_copy(self.json, self.names)
+            if exact_copy(self.json, names) is None:
+                self.names, self.json = None, made(self.json)
 
     @property
     def own(self) -> Any:
-        """An object that only the caller has and that equals what a reader of the record gets, if that is known."""
+        """Return an object for the caller alone that equals what a reader gets, or ``None`` if that is not certain."""
         return self._own if all(part.plain for part in self._parts) else None
 
 
