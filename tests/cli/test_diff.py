@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -94,13 +95,20 @@ def test_between_runs(tmp_path: Path) -> None:
 
 
 def test_times_are_no_difference(tmp_path: Path) -> None:
-    """On the page: a step that did the same at another time does not differ. The JSON has the times."""
+    """On the page: a step that did the same at another time does not differ. The JSON has the times.
+
+    A time in the user's data is a difference.
+    """
     (tmp_path / "f.yaml").write_text("name: f\nsteps:\n  - id: a\n    run: echo a\n")
     for run in ("one", "two"):
         succeed("run", "f.yaml", "--run-id", run, cwd=tmp_path)
-    said = succeed("diff", "one", "two", cwd=tmp_path).out
-    assert "_at" not in said and "steps" not in said and "a new run: one was completed" in said
+    assert "Nothing differs." in succeed("diff", "one", "two", cwd=tmp_path).out
     assert "a" in succeed("diff", "one", "two", "--json", cwd=tmp_path).json["steps"]["changed"]
+    for run, sold_at in (("one", 100), ("two", 200)):
+        succeed(
+            "step", "done", "sale", "--result", json.dumps({"sold_at": sold_at}), "--run", run, cwd=tmp_path
+        )
+    assert "sold_at: 100 → 200" in succeed("diff", "one", "two", cwd=tmp_path).out
 
 
 def test_secrets_stay_secret(tmp_path: Path) -> None:

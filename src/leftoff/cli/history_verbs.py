@@ -104,6 +104,13 @@ def _note(version: Version) -> str:
 _MOST_PLACES = 40  # places inside one entry that a terminal shows
 _BY_STEP = ("steps", "approval", "error")  # sections whose keys are steps
 _MARKS = {"added": "+", "removed": "-", "changed": "~"}
+# What differs between any two runs, and says nothing about their work: entries of each section and their fields.
+_TIMES = {
+    "run": ("created_at", "completed_at", "updated_at", "why", "why_again"),
+    "steps": ("started_at", "completed_at"),
+    "artifacts": ("captured_at",),
+    "files": ("captured_at",),
+}
 
 
 def run_diff(args: Args, ctx: Context) -> int:
@@ -151,14 +158,15 @@ def _diff_page(both: Compared, screen: Screen, *, stat: bool) -> list[Line]:
 
 def _section(name: str, entries: Section, contents: Container[str], screen: Screen) -> list[Line]:
     """Return the entries that differ, without the files whose ``contents`` are shown, and without times."""
-    marked = []
+    marked, times = [], _TIMES.get(name, ())
     for kind in _MARKS:
         for key, each in getattr(entries, kind).items():
             about = getattr(each, "new", each)
             path = about.get("path") if isinstance(about, dict) else None
             parts = differences(each.old, each.new) if kind == "changed" else []
-            if name != "variables" and kind == "changed":
-                parts = [part for part in parts if not str((key, *part[0])[-1]).endswith("_at")]
+            if kind == "changed":
+                own = (key,) if name == "run" else ()
+                parts = [part for part in parts if (*own, *part[0]) not in [(time,) for time in times]]
                 if not parts:
                     continue
             if (path if isinstance(path, str) else key) not in contents:
