@@ -196,8 +196,10 @@ def _offered(session: AgentSession) -> RunRow | None:
 
 
 def resume_session(session: AgentSession) -> SessionRun:
-    """Give the session its own run, or else the one that nobody works on, unless the verdict refuses that. If the run
-    moves meanwhile, it is judged again."""
+    """Give the session its own run, or else the one that no process works on, unless the verdict refuses that.
+
+    If the run moves meanwhile, it is judged again.
+    """
     from leftoff.engine.find import until_unmoved
 
     return until_unmoved(lambda: _resume(session))

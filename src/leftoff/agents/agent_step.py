@@ -307,7 +307,7 @@ def _used_up(name: str, what: str, asked: StepWishes) -> str:
 def _why(how: Adapter, code: int, out: Outcome) -> str:
     """Return why an agent did not do it, in one line."""
     said = out.error or out.subtype or out.warned
-    if out.misused(code, how.misuses):  # notices come before the reason, and how to call it comes after it
+    if out.misused(code, how.misuses):  # the text is: notices, the reason, the usage
         told = _OPTIONS.split(said, maxsplit=1)[0].strip()
         lines = list(dict.fromkeys(told.splitlines()))
         said = told if MISUSED.search(told) else " ".join([*lines[-1:], *lines[:-1]])

@@ -586,14 +586,20 @@ def _not_now(report: Verdict) -> LeftoffError:
 _READS = {"readOnlyHint": True, "openWorldHint": False}
 _WRITES = {"readOnlyHint": False, "destructiveHint": False, "openWorldHint": False}
 LISTED = {
-    **dict.fromkeys(("start_run", "report_step", "save_checkpoint"), _WRITES),
-    **dict.fromkeys(("list_runs", "show_run"), _READS),
-    **dict.fromkeys(("resume_run", "request_approval", "finish_run"), _WRITES),
+    "start_run": _WRITES,
+    "report_step": _WRITES,
+    "save_checkpoint": _WRITES,
+    "list_runs": _READS,
+    "show_run": _READS,
+    "resume_run": _WRITES,
+    "request_approval": _WRITES,
+    "finish_run": _WRITES,
 }
-TOOLS = {
-    **LISTED,
-    **dict.fromkeys(
-        ("next_step", "set_variables", "put_record", "add_note"), _WRITES
-    ),  # next_step: with start
-    **dict.fromkeys(("diff_checkpoints", "verify_resume"), _READS),
+TOOLS = LISTED | {
+    "next_step": _WRITES,  # with start
+    "set_variables": _WRITES,
+    "put_record": _WRITES,
+    "diff_checkpoints": _READS,
+    "verify_resume": _READS,
+    "add_note": _WRITES,
 }

@@ -18,7 +18,10 @@ export const Leftoff = async ({ client, directory }) => {
   const failed = new Set() // sessions whose turn ended with an error or an interrupt
 
   let last = Promise.resolve() // one hook after the other: OpenCode exits while the end of a turn is reported
-  const hook = (...event) => (last = last.then(() => call(...event)))
+  const hook = (...event) => {
+    const next = () => call(...event)
+    return (last = last.then(next, next))
+  }
 
   const call = (session, name, about = {}) =>
     new Promise((done) => {

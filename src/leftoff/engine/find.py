@@ -35,7 +35,7 @@ if TYPE_CHECKING:  # the caller looks up its session in modules that import this
     from leftoff.engine.settings import Caller
 
 T = TypeVar("T")
-Find = Callable[[View], RunRow]  # returns the run that is meant
+Find = Callable[[View], RunRow]  # returns the run that a name means
 #: of the runs that a name fits, the one that is meant
 Choose = Callable[[View, dict[str, Any]], RunRow | None]
 #: ``Project.explain``
@@ -43,6 +43,7 @@ Explain = Callable[[NotFound, View], NotFound]
 
 TRIES = 10  # a run that moves more often than that is being worked on
 SESSION = "session"  # the workflow of the run that an agent's session gets by itself
+CLAUDE_WORKFLOW = "claude-workflow"  # that of the runs that list the workflow runs of Claude Code
 OPEN_TURN = "open_turn"  # in a run's own record: its last turn, until that has ended well
 REPORTS, READS, RESUMES = "reports", "reads", "resumes"
 _SHOWN = 6
@@ -122,7 +123,7 @@ def _by_name(view: View, text: str, choose: Choose) -> RunRow | None:
         return choose(view, {"issue": text[1:]})
     row = choose(view, {"name": text})
     if row is None and text == "latest":
-        return next(iter(view.list_runs({}, 1)), None)
+        return next((row for row in view.list_runs({}, 50) if row.workflow != CLAUDE_WORKFLOW), None)
     return row
 
 
@@ -330,7 +331,7 @@ class Which:
         return row
 
     def find(self, view: View) -> RunRow:
-        """Return the run that is meant, active or archived."""
+        """Return the run that the name means, active or archived."""
         named = self.caller.named
         try:
             return self.run_named(view, named, self.unnamed) if named else self.unnamed(view)
@@ -340,7 +341,7 @@ class Which:
             raise self.explain(error, view) from None
 
     def unnamed(self, view: View) -> RunRow:
-        """Return the run that is meant if none was named."""
+        """Return the run that a verb uses if none was named."""
         asking = Asking(self.now, self.caller.session_in(view), self.caller.run, self.caller.agent)
         bound: list[RunRow] = []
         if asking.session:  # a run that the session started itself goes before the automatic one
@@ -377,7 +378,7 @@ class Which:
         if rows:
             return self._of(view, rows, f"Branch {branch}")
         last = view.list_runs({}, 50) if self.rule == READS else []
-        newest = [row for row in last if asking.may_use(view, row)]
+        newest = [row for row in last if asking.may_use(view, row) and row.workflow != CLAUDE_WORKFLOW]
         if not newest and self.rule == READS and not last:
             raise NotFound("There is no run here.", hint=_START)
         if not newest:

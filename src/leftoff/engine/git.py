@@ -375,7 +375,7 @@ def changed_between(project: str, old: object, new: object) -> list[str]:
 def diff_stat(project: str, paths: list[str]) -> dict[str, str] | None:
     """Return for each path how it differs from the commit, such as ``+2 -1``; nothing for a file that git does not
     know. ``None`` if git cannot tell."""
-    if git_head(project) is None:
+    if not paths or git_head(project) is None:
         return {} if git_branch(project) else None  # before the first commit
     try:
         words = ("diff", "--numstat", "-z", "--no-renames", "--no-ext-diff", "--relative", "HEAD", "--")

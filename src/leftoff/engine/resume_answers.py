@@ -99,7 +99,7 @@ class ResumeRequest(NamedTuple):
 
     @property
     def why(self) -> str | None:
-        """Return why the run continues, if the user asked for more than that it continues."""
+        """Return why the run continues, if the user gave an option that says so."""
         if self.seq is not None:
             return f"you asked to go back to version {self.seq}"
         options = (("--from-step", self.from_step), ("--failed", self.failed), ("--only", self.only))

@@ -8,13 +8,12 @@ event that is work.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from leftoff.engine.agent_turns import ListItem, drop_talk, put_list
 from leftoff.engine.commit import Reported, Seal, Terms, report_in
 from leftoff.engine.continue_run import cut_turn, put_back_open_steps
-from leftoff.engine.find import SESSION, Moved, is_own_session, is_spent, need_unmoved, twins
+from leftoff.engine.find import CLAUDE_WORKFLOW, SESSION, Moved, is_own_session, is_spent, need_unmoved, twins
 from leftoff.engine.lease import epoch_of, idle, refuse_driven
 from leftoff.engine.lease import state as lease_state
 from leftoff.engine.opening import Opening, opening_changes, run_again, start_in, status_changes
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
     from leftoff.engine.transcript import WorkflowRun
 
 _MOST = 200  # unfinished runs that are read for one to offer
+_MOST_WORKFLOWS = 50  # workflow runs that are recorded at once
 
 
 class Who(NamedTuple):
@@ -277,11 +277,10 @@ def record_workflows(project: Project, agent: str, found: list[WorkflowRun]) -> 
         lives = any(lease_state(view.lease(row.run), at) in (ALIVE, "unknown") for row in rows)
         return one.ended or (bool(rows) and not lives)
 
-    def work(tx: Tx, one: WorkflowRun) -> None:
-        if not is_new(tx, one):
-            return
+    def record(tx: Tx, one: WorkflowRun) -> None:
         name = scrubber.mask(one.name)
-        opening = Opening("claude-workflow", title=name, run_id=one.run_id, facts={"agent": agent})
+        facts = {"agent": agent, "why": "a workflow of Claude Code"}
+        opening = Opening(CLAUDE_WORKFLOW, title=name, run_id=one.run_id, facts=facts)
         head, _, _ = start_in(tx, opening, opening_changes(opening, at, scrubber), [], at, None)
         row = tx.run_row(head.run)
         assert row is not None
@@ -296,6 +295,12 @@ def record_workflows(project: Project, agent: str, found: list[WorkflowRun]) -> 
 
         report_in(store, tx, row, make, Terms(at), ChangeSet(scrubber))
 
-    if found and store.exists():
-        for new in store.read(lambda view: [one for one in found if is_new(view, one)]):
-            store.write(partial(work, one=new))
+    def new_in(view: View) -> list[WorkflowRun]:
+        return [one for one in found if is_new(view, one)][:_MOST_WORKFLOWS]
+
+    def work(tx: Tx) -> None:
+        for one in new_in(tx):
+            record(tx, one)
+
+    if found and store.exists() and store.read(new_in):
+        store.write(work)

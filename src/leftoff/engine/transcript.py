@@ -8,15 +8,18 @@ A transcript is written late and may end anywhere, so unreadable lines are skipp
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from leftoff.model.codec import decode
+from leftoff.model.ids import is_run_id
 
 _TAIL = 1 << 18  # bytes that are looked at
 _AGENT = ("assistant", "gemini", "model")
 ANSWERED, CANCELLED, OPEN = "answered", "cancelled", "open"
 _TOLD = ("description", "command", "file_path", "prompt", "pattern")  # what says most of a call of a tool
+_RECENT_S = 7 * 86400  # how long workflow runs are looked at after the last line in their journal
 _SAME = 60  # characters by which a prompt is known again
 
 
@@ -81,14 +84,17 @@ class WorkflowRun(NamedTuple):
 
 
 def workflow_runs(path: str) -> list[WorkflowRun]:
-    """Return the workflow runs of a session of Claude Code.
+    """Return the workflow runs of a session of Claude Code that wrote to their journals in the last seven days.
 
-    Claude Code writes a journal next to the transcript, and a document when the run has ended.
+    Claude Code keeps the journals near the transcript, and writes a document when a run has ended.
     """
     folder, out = path.removesuffix(".jsonl"), []
     journals, own = os.path.join(folder, "subagents", "workflows"), os.path.join(folder, "workflows")
     for run in sorted(os.listdir(journals)) if os.path.isdir(journals) else ():
-        lines = [_decoded(line) for line in _tail(os.path.join(journals, run, "journal.jsonl"))]
+        journal = os.path.join(journals, run, "journal.jsonl")
+        if not run.startswith("wf_") or not is_run_id(run) or not _is_recent(journal):
+            continue
+        lines = [_decoded(line) for line in _tail(journal)]
         done = {one.get("key") for one in lines if one.get("type") == "result"}
         begun = {one.get("key"): str(one.get("label")) for one in lines if one.get("type") == "started"}
         names = [[label for key, label in begun.items() if (key in done) == state] for state in (True, False)]
@@ -101,10 +107,18 @@ def workflow_runs(path: str) -> list[WorkflowRun]:
 
 
 def all_workflow_runs(path: str) -> list[WorkflowRun]:
-    """Return those of all sessions whose transcripts are in the same folder."""
+    """Return the workflow runs of all sessions in this transcript's folder."""
     folder = os.path.dirname(path)
-    names = sorted(os.listdir(folder)) if path and os.path.isdir(folder) else []
-    return [run for name in names for run in workflow_runs(os.path.join(folder, name))]
+    names = os.listdir(folder) if path and os.path.isdir(folder) else []
+    sessions = sorted({name.removesuffix(".jsonl") for name in names})
+    return [run for name in sessions for run in workflow_runs(os.path.join(folder, name))]
+
+
+def _is_recent(path: str) -> bool:
+    try:
+        return os.stat(path).st_mtime > time.time() - _RECENT_S
+    except OSError:
+        return False
 
 
 def gemini_end(path: str) -> str:

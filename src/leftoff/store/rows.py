@@ -136,7 +136,7 @@ class Lease:
         self.process = Process(scope, pid, started or "") if scope and pid else None
 
     def __str__(self) -> str:
-        """Who, where, since when."""
+        """Return who drives the run, where, and since when."""
         where = f" ({self.process})" if self.process is not None else ""
         since = f", since {iso(self.since)}" if self.since is not None else ""
         return f"{self.who or 'a process'}{where}{since}"
