@@ -221,9 +221,10 @@ def test_what_needs_you_comes_first(tmp_path: Path) -> None:
     states = {each["run_id"]: (each["status"], each["state"]) for each in found["runs"]}
     assert {"asks": ("paused", "waiting"), "dies": ("running", "interrupted")} == states
     command = "leftoff approve asks sign-off --choice publish|hold"
+    again = "Start the program python again: it continues the run."
     assert [
         {"run_id": "asks", "why": "approval", "what": "sign-off: Publish it?", "command": command},
-        {"run_id": "dies", "why": "dead", "what": "a", "command": "leftoff resume dies"},
+        {"run_id": "dies", "why": "dead", "what": "a", "command": again},
     ] == found["needs_you"]
     text = succeed("status", cwd=tmp_path).out
     assert text.startswith("Needs you\n") and f"    {command}\n" in text

@@ -69,7 +69,7 @@ def status_page(found: Status, screen: Screen) -> list[Line]:
 
 
 def _needs_you(found: Status, screen: Screen) -> list[Line]:
-    """Return a line for each run that needs a person, and the command for it below."""
+    """Return a line for each run that needs a person, and below it the command, or what to do."""
     from leftoff.engine.attention import wanted
 
     lines: list[Line] = []

@@ -80,7 +80,7 @@ def needing(store: SqlStore, now: int, limits: tuple[int, int], most: int) -> li
 
 
 def wanted(seen: Glance) -> list[tuple[str, str]]:
-    """Return what a run wants of a person, and the command for it."""
+    """Return what a run wants of a person, and the command for it. A program's run continues with the program."""
     run, run_id = seen.info, seen.info.run_id
     if seen.questions:
         return [
@@ -92,6 +92,9 @@ def wanted(seen: Glance) -> list[tuple[str, str]]:
         return [(f"{what} is done by a person", how(run_id, step, "step done --run"))]
     if seen.rejected and seen.why == FAILED:
         return [(what, ask_again(run_id, seen.rejected[0]))]
+    program = run.row.card.get("program")
+    if program is not None and seen.why != BLOCKED:
+        return [(what, f"Start the program {program} again: it continues the run.")]
     return [(what, f"leftoff {'unblock' if seen.why == BLOCKED else 'resume'} {run_id}")]
 
 

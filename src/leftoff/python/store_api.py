@@ -245,8 +245,8 @@ class Store:
         self._project.take_in_edits()
 
     def _driver(self) -> tuple[Process, str]:
-        name = os.path.basename(sys.argv[0] or "python") or "python"
-        return this_process(), name
+        name = os.path.basename(sys.argv[0])
+        return this_process(), name if name not in ("", "-c", "-m") else "python"
 
     def _facts(self, issue: str | int | None) -> dict[str, Any]:
         """Return the facts of a new run: git, issue and program."""
