@@ -261,7 +261,7 @@ class InThreads(Durable[P, R]):
 
         ``key`` names the items, by a parameter or by what it returns for one; left out, they are known by their place.
         """
-        return _running().map_in_threads(self, self._scope(), (items, *more), check_size(max_parallel), key)  # type: ignore[no-any-return]
+        return _running().make_map(self, self._scope(), (items, *more), check_size(max_parallel), key)  # type: ignore[no-any-return]
 
     def defer(self, *args: P.args, **named: P.kwargs) -> Handle[R]:
         """Begin the call in a thread and return at once; ``result()`` of the handle waits for it."""
@@ -280,7 +280,7 @@ class InTasks(Durable[P, Coroutine[Any, Any, R]]):
 
         ``key`` names the items, by a parameter or by what it returns for one; left out, they are known by their place.
         """
-        return _running().map_in_tasks(self, self._scope(), (items, *more), check_size(max_parallel), key)  # type: ignore[no-any-return]
+        return _running().make_map(self, self._scope(), (items, *more), check_size(max_parallel), key)  # type: ignore[no-any-return]
 
     def defer(self, *args: P.args, **named: P.kwargs) -> TaskHandle[R]:
         """Begin the call in a task and return at once; await the handle."""

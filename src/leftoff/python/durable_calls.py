@@ -179,7 +179,8 @@ class Call:
             took = monotonic() - self._began
             self._release()
             with flow.recording():
-                flow.buffer.complete_step(self.path, record, took)
+                change = flow.buffer.move_step(self.path, record)
+                flow.buffer.commit_completed(self.path, record, change, took)
         except Invalid as error:  # it cannot be recorded
             self.fail(error, lost=value)
             raise

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from _thread import allocate_lock, get_ident
 from collections import deque
-from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from threading import Event
@@ -90,11 +90,6 @@ async def _invoke(call: Call) -> Any:
             flow.busy = False
 
 
-async def _value_of(function: Durable[..., Any], args: Iterable[Any], named: dict[str, Any]) -> Any:
-    value = function.plain(*args, **named)
-    return await value if function.is_async else value
-
-
 # -- a workflow, with a run of its own or inside another
 
 
@@ -125,7 +120,9 @@ async def _call_in(
 ) -> Any:
     """Call a workflow's function, and wait for the calls that it deferred."""
     try:
-        value = await _value_of(function, args, named)
+        value = function.plain(*args, **named)
+        if function.is_async:
+            value = await value
         await scope.close(function.is_async)
         return value
     except BaseException as error:
@@ -446,8 +443,7 @@ class Map(PlainMap):
         """Remove the items that are no longer in a map that differs on purpose."""
         flow, start = self._scope.flow, f"{self.name}/"
         now = {self._path(index) for index in range(len(self._items))}
-        with flow.buffer.lock:
-            known = [path for path in flow.buffer.step_records() if path.startswith(start)]
+        known = [path for path in flow.known_steps() if path.startswith(start)]
         flow.drop([path for path in known if path not in now and "/" not in path[len(start) :]])
 
     def _take(self, index: int) -> bool:
@@ -468,10 +464,19 @@ class Map(PlainMap):
             self.group.cut_off(error)
 
 
-def _map_of(
-    function: Durable[..., Any], scope: Scope | None, iterables: tuple[Iterable[Any], ...], key: Any
-) -> PlainMap:
-    """Return a map of one iterable or several: one item of each is passed per call."""
+def make_map(
+    function: Durable[..., Any],
+    scope: Scope | None,
+    iterables: tuple[Iterable[Any], ...],
+    size: int,
+    key: Any,
+) -> Any:
+    """Call a function for each item, in ``size`` threads. Return the results in the order of the items.
+
+    One item of each iterable is passed per call. After an error nothing new is begun. What runs continues to its end,
+    then the error of the first item is raised. For a coroutine function there are tasks, and a coroutine is returned.
+    The identity of the map is taken now, not when the result is awaited.
+    """
     try:
         items = list(zip(*iterables, strict=True))
     except ValueError as error:
@@ -479,41 +484,16 @@ def _map_of(
             f"map was given iterables of different lengths ({error}).",
             hint="One item of each is passed per call.",
         ) from None
-    return PlainMap(function, items) if scope is None else Map(function, scope, items, key)
+    work = PlainMap(function, items) if scope is None else Map(function, scope, items, key)
+    course = _mapped(work, size, is_async=function.is_async)
+    return course if function.is_async else plainly(course)
 
 
-def map_in_threads(
-    function: Durable[..., Any],
-    scope: Scope | None,
-    iterables: tuple[Iterable[Any], ...],
-    size: int,
-    key: Any,
-) -> list[Any]:
-    """Call a function for each item, in ``size`` threads, in the order of the items.
-
-    After an error nothing new is begun. What runs continues to its end, then the error of the first item is raised.
-    """
-    work = _map_of(function, scope, iterables, key)
+async def _mapped(work: PlainMap, size: int, *, is_async: bool) -> list[Any]:
     with work:
-        in_threads(work, work.left(), size)
-    return work.results
-
-
-def map_in_tasks(
-    function: Durable[..., Any],
-    scope: Scope | None,
-    iterables: tuple[Iterable[Any], ...],
-    size: int,
-    key: Any,
-) -> Coroutine[Any, Any, list[Any]]:
-    """Do with tasks what `map_in_threads` does with threads.
-
-    The identity of the map is taken now, not when the result is awaited.
-    """
-    return _in_tasks(_map_of(function, scope, iterables, key), size)
-
-
-async def _in_tasks(work: PlainMap, size: int) -> list[Any]:
-    with work:
-        await in_tasks(work, work.left(), size)
+        todo = work.left()
+        if is_async:
+            await in_tasks(work, todo, size)
+        else:
+            in_threads(work, todo, size)
     return work.results

@@ -70,12 +70,6 @@ class Request:
         """Return a record of the run's context."""
         return Reader(self.store._store, view, row.run, row.run_id).value("context", key)
 
-    def check_complete(self) -> None:
-        """Raise ``TypeError`` if arguments for a new run are missing."""
-        if not self.given and self.function.signature.required:
-            names = ", ".join(self.function.signature.required)
-            raise TypeError(f"{self.function.name}.run() is missing {names}")
-
 
 class Finished(NamedTuple):
     """The result of a run that has nothing left to do."""
@@ -117,8 +111,9 @@ def _opening(request: Request) -> Opening:
 
 def _start(request: Request, opening: Opening) -> Flow | None:
     """Start a new run. Return ``None`` if another process was faster."""
-    request.check_complete()
     store, function = request.store, request.function
+    if not request.given and function.signature.required:
+        raise TypeError(f"{function.name}.run() is missing {', '.join(function.signature.required)}")
     now, driver = store._clock.now(), store._driver()
     issue = opening.facts["issue"]  # a program may start very many runs: nothing else is looked up
     opening.context = store._project.issue_snapshot(issue, opening.facts["git_branch"]) if issue else {}
@@ -158,14 +153,6 @@ def _there(view: View, request: Request, opening: Opening) -> RunRow | None:
     return next((row for row in opening.twins(view) if row.card.get("inputs") == digest), None)
 
 
-def _check_ours(request: Request, row: RunRow) -> None:
-    if row.workflow != request.function.name:
-        raise Conflict(
-            f"Run {row.run_id} is a run of {row.workflow}, not of {request.function.name}.",
-            hint="Choose another run_id.",
-        )
-
-
 # -- runs that are there
 
 
@@ -186,7 +173,11 @@ def _to_resume(request: Request) -> find.Target:
 def _continue(request: Request, target: find.Target) -> Flow | Finished:
     """Continue a run as ``leftoff.resume`` does, or return the result of one that has nothing left to do."""
     store, row = request.store, target.row
-    _check_ours(request, row)
+    if row.workflow != request.function.name:
+        raise Conflict(
+            f"Run {row.run_id} is a run of {row.workflow}, not of {request.function.name}.",
+            hint="Choose another run_id.",
+        )
     if row.status not in UNFINISHED and target.version is None:
         return Finished(_result(request, row))
     about = store._store.read(lambda view: _about(view, request, row))

@@ -198,12 +198,14 @@ class ItemMap:
 
     def run(self, max_parallel: int) -> Any:
         """Make the calls. Return the results, or a coroutine that does and gives them."""
-        return self._run_async(max_parallel) if self._is_async else self._run(max_parallel)
+        return self._course(max_parallel) if self._is_async else plainly(self._course(max_parallel))
 
-    def _run(self, max_parallel: int) -> Results[Any]:
+    async def _course(self, max_parallel: int) -> Results[Any]:
         todo = self._left()
         with self._whole(todo):
-            if max_parallel <= 1:
+            if self._is_async:
+                await in_tasks(self, todo, max_parallel)
+            elif max_parallel <= 1:
                 for number in todo:
                     self.make(number)
             else:
@@ -213,12 +215,6 @@ class ItemMap:
                     self.stopped = True
                     self._steps.drop(list(self._live.values()))
                     raise
-        return self._close()
-
-    async def _run_async(self, max_parallel: int) -> Results[Any]:
-        todo = self._left()
-        with self._whole(todo):
-            await in_tasks(self, todo, max_parallel)
         return self._close()
 
     def _left(self) -> list[int]:

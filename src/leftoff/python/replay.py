@@ -188,8 +188,13 @@ class Flow:
         self._failures: list[tuple[BaseException, Call]] = []
         self._parents: set[str] = set()  # recorded steps that have others below them
         self.index: dict[str, dict[int, str]] = {}  # the paths of recorded calls, by prefix and number
-        if run.resumed:
-            self._index_records()
+        for path in self.known_steps() if run.resumed else ():
+            at = path.rfind("/") + 1
+            if at:
+                self._parents.add(path[: at - 1])
+            number, dash, _ = path[at:].partition("-")
+            if dash and number.isascii() and number.isdigit():
+                self.index.setdefault(path[:at], {})[int(number)] = path
         self.live: dict[str, Call] = {}  # calls that are being made, by path
         self.args: list[Any] = []  # of the workflow's function
         self.named: dict[str, Any] = {}
@@ -215,15 +220,10 @@ class Flow:
 
     # -- what was recorded
 
-    def _index_records(self) -> None:
+    def known_steps(self) -> list[str]:
+        """Return the paths of all recorded steps."""
         with self.buffer.lock:
-            for path in self.buffer.step_records():
-                at = path.rfind("/") + 1
-                if at:
-                    self._parents.add(path[: at - 1])
-                number, dash, _ = path[at:].partition("-")
-                if dash and number.isascii() and number.isdigit():
-                    self.index.setdefault(path[:at], {})[int(number)] = path
+            return list(self.buffer.step_records())
 
     def check(self) -> None:
         """Raise the error that broke the workflow, if there was one."""
@@ -339,8 +339,7 @@ class Flow:
         """Return a recorded step and all steps below it."""
         if top not in self._parents:
             return [top]
-        with self.buffer.lock:
-            return [p for p in self.buffer.step_records() if p == top or p.startswith(top + "/")]
+        return [path for path in self.known_steps() if path == top or path.startswith(top + "/")]
 
     # -- failures
 

@@ -456,12 +456,8 @@ class RunBuffer:
             self.committing.release()
         return self.starts.lasts()
 
-    def complete_step(self, path: str, record: Record, took: float) -> None:
-        """Record that a step is complete, durably, with all that is buffered."""
-        self.commit_completed(path, record, self.move_step(path, record), took)
-
     def commit_completed(self, path: str, record: Record, change: Change, took: float) -> None:
-        """Commit the end of a step. Its result is read as it is stored from now on.
+        """Commit the end of a step, durably, with all that is buffered. Its result is read as it is stored from now on.
 
         The caller may change its own object, and a text may have been masked.
         """

@@ -207,7 +207,7 @@ class RunSteps:
     def current(self) -> str | None:
         """Return the innermost open step of this thread or task."""
         log = _current.get()
-        return log.path if log is not None and log.is_of(self.buffer) else None
+        return log.path if log is not None and log.buffer is self.buffer else None
 
     # -- the life of one step
 
@@ -359,7 +359,11 @@ class RunSteps:
 
     def describe(self, error: BaseException, kind: str, lost: Any = NOTHING) -> dict[str, str]:
         """Return an error as a record has it. ``lost``: the result that cannot be recorded."""
-        out = {"type": kind, "message": self.message(error), **self._trace(error)}
+        out = {"type": kind, "message": self.message(error)}
+        # Where it was raised: the program's own lines, without leftoff's.
+        own = [f for f in extract_tb(error.__traceback__) if not f.filename.startswith(_OURS)]
+        if own:
+            out["traceback"] = self.buffer.redactor.mask("".join(format_list(own[-MOST_FRAMES:])))[:4000]
         if lost is not NOTHING:
             try:
                 text = repr(lost)
@@ -371,12 +375,6 @@ class RunSteps:
     def message(self, error: BaseException) -> str:
         text = error.message if isinstance(error, LeftoffError) else str(error)
         return self.buffer.redactor.mask(text or type(error).__name__)[:2000]
-
-    def _trace(self, error: BaseException) -> dict[str, str]:
-        """Return where it was raised: the program's own lines, without leftoff's."""
-        own = [f for f in extract_tb(error.__traceback__) if not f.filename.startswith(_OURS)]
-        text = "".join(format_list(own[-MOST_FRAMES:]))
-        return {"traceback": self.buffer.redactor.mask(text)[:4000]} if text else {}
 
     def mark_sealed(self, error: BaseException) -> None:
         self._sealed = [*self._sealed[-REMEMBERED:], error]
@@ -441,10 +439,10 @@ def _passed(error: BaseException, place: Place) -> bool:
 class PythonLog:
     """The log of an attempt at a step. The file is made with the first line."""
 
-    __slots__ = ("_before", "_buffer", "_file", "number", "path")
+    __slots__ = ("_before", "_file", "buffer", "number", "path")
 
     def __init__(self, buffer: RunBuffer, path: str, number: int) -> None:
-        self._buffer = buffer
+        self.buffer = buffer
         self.path = path
         self.number = number
         self._before: PythonLog | None = None
@@ -470,17 +468,9 @@ class PythonLog:
                 os.close(self._file)
                 self._file = None
 
-    def is_of(self, buffer: RunBuffer) -> bool:
-        return self._buffer is buffer
-
-    @property
-    def driven(self) -> bool:
-        """Return whether its run is still driven: a paused run may have left its step open."""
-        return self._buffer.driving
-
     def write(self, text: str) -> None:
         """Add lines. The work does not fail if they cannot be written."""
-        line = self._buffer.redactor.mask(text) + "\n"
+        line = self.buffer.redactor.mask(text) + "\n"
         with _lock:
             try:
                 if self._file is None:
@@ -492,7 +482,7 @@ class PythonLog:
     def _make(self) -> int:
         from leftoff.engine.attempt_logs import python_log
 
-        file = python_log(self._buffer.store, self._buffer.run_id, self.path, self.number)
+        file = python_log(self.buffer.store, self.buffer.run_id, self.path, self.number)
         os.makedirs(os.path.dirname(file), 0o700, exist_ok=True)
         return os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
 
@@ -508,7 +498,8 @@ def log_now() -> PythonLog | None:
     known = _current.get()
     if known is not None:
         return known
-    logs = sorted((log for log in list(_open.values()) if log.driven), key=lambda log: len(log.path))
+    # A run that was paused may have left its step open.
+    logs = sorted((log for log in list(_open.values()) if log.buffer.driving), key=lambda log: len(log.path))
     nested = all(inner.path.startswith(f"{outer.path}/") for outer, inner in pairwise(logs))
     return logs[-1] if logs and nested else None
 
