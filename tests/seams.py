@@ -75,10 +75,10 @@ SEAMS = {
     "calls.time.sleep": "leftoff.python.calls.time.sleep",
     "Crew.stop": "leftoff.python.durable_running.Crew.stop",
     "client._CODE": "leftoff.workflow.shim_client._CODE",
-    "groups.handle": "leftoff.workflow.process_groups.handle",
     "shim.sync": "leftoff.workflow.shim.sync",
     "shim.sync_folder": "leftoff.workflow.shim.sync_folder",
     "shim.write_exit": "leftoff.workflow.shim.write_exit",
     "stop.end_processes": "leftoff.workflow.stop_run.end_processes",
     "stop.left_running": "leftoff.workflow.stop_run.left_running",
+    "stop.state": "leftoff.workflow.stop_run.state",
 }

@@ -67,7 +67,7 @@ def test_a_driver_that_hangs_in_the_store_stops_its_steps() -> None:
         attempts={"t": SimpleNamespace(running=process)}, setting=SimpleNamespace(grace=0.0)
     )
     clock = SimpleNamespace(now=0.0)
-    fence = Fence(lambda: Driver._fall_silent(driver), now=lambda: clock.now)  # type: ignore[arg-type]
+    fence = Fence(lambda: Driver._end_children(driver), now=lambda: clock.now)  # type: ignore[arg-type]
     fence.start()
     try:
         clock.now = LIMIT_MS / 1000 * 0.7

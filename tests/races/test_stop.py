@@ -112,7 +112,7 @@ def test_a_driver_that_let_go_since(project: Path, seam: Seam) -> None:
         assert row is not None
         store.write(lambda tx: tx.put_lease(row.run, 7, Holder("process", process, None, "it", 1)))
         seam.after(
-            SEAMS["groups.handle"],
+            SEAMS["stop.state"],
             lambda: store.write(lambda tx: tx.put_lease(row.run, 7)),
         )
         stop_driver(store, row, 2)

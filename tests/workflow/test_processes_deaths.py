@@ -433,7 +433,6 @@ def test_members_by_ps_are_those_of_proc(desk: Desk, tmp_path: Path, monkeypatch
     assert expected == sorted(pid for pid in groups._listed() if groups._session(pid) == process.pid)
     monkeypatch.setattr(os, "pidfd_open", None, raising=False)
     monkeypatch.delattr(os, "pidfd_open")
-    assert groups.handle(process) is None
     groups.terminate(process)
     assert isinstance(desk.next(token), Ended)
 

@@ -13,7 +13,7 @@ from leftoff.host import python
 from leftoff.workflow import actions
 from leftoff.workflow.actions import Action, Command, exchange
 from leftoff.workflow.definition import StepDefinition, Workflow
-from leftoff.workflow.templates import Templates, is_template
+from leftoff.workflow.templates import Templates, Values, is_template
 from leftoff.workflow.yaml_source import Problems
 
 
@@ -23,9 +23,7 @@ class Agent(Action):
     def __init__(self, project: str) -> None:
         self.project = project
 
-    def command(
-        self, step: StepDefinition, templates: Templates, values: dict[str, Any], folder: str
-    ) -> Command:
+    def command(self, step: StepDefinition, templates: Templates, values: Values, folder: str) -> Command:
         about = step.agent or {}
         settings = Project(self.project).settings
         custom = settings.parsed("agents", custom_agents)

@@ -36,7 +36,7 @@ from leftoff.workflow.attempt_folder import (
 from leftoff.workflow.definition import StepDefinition
 from leftoff.workflow.durations import duration_text as duration_text
 from leftoff.workflow.run_state import RunState
-from leftoff.workflow.templates import Templates, whole_expression
+from leftoff.workflow.templates import Templates, Values, whole_expression
 
 if TYPE_CHECKING:
     from leftoff.workflow.driver import Driver
@@ -205,9 +205,7 @@ class Command:
 class Action:
     """A way to do a step."""
 
-    def command(
-        self, step: StepDefinition, templates: Templates, values: dict[str, Any], folder: str
-    ) -> Command:
+    def command(self, step: StepDefinition, templates: Templates, values: Values, folder: str) -> Command:
         """Return the command line of an attempt whose files are in ``folder``."""
         raise NotImplementedError
 
@@ -227,9 +225,7 @@ class Action:
 class Shell(Action):
     """`run:` a script for the shell."""
 
-    def command(
-        self, step: StepDefinition, templates: Templates, values: dict[str, Any], folder: str
-    ) -> Command:
+    def command(self, step: StepDefinition, templates: Templates, values: Values, folder: str) -> Command:
         return script(step, step.run, templates, values, folder, f"{step.path}: run")
 
     def result(self, folder: str) -> Any:
@@ -239,9 +235,7 @@ class Shell(Action):
 class Python(Action):
     """`python:` a function, called in a new process."""
 
-    def command(
-        self, step: StepDefinition, templates: Templates, values: dict[str, Any], folder: str
-    ) -> Command:
+    def command(self, step: StepDefinition, templates: Templates, values: Values, folder: str) -> Command:
         env = exchange(_filled(step.args, templates, values, f"{step.path}: with"), folder)
         return Command([*python("leftoff.workflow.python_step"), step.python], env)
 

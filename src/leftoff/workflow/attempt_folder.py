@@ -11,10 +11,8 @@ recorded, because the file is not synced when it is created. Callers compare ``P
 
 from __future__ import annotations
 
-import errno
 import marshal
 import os
-import stat
 from collections.abc import Mapping, Sequence
 from signal import SIGUSR1
 from typing import NamedTuple
@@ -211,7 +209,7 @@ class AttemptFolder:
     def exit(self) -> Exit | None:
         """Return how the attempt ended; None if that is not recorded."""
         try:
-            fd = _open(self.file(EXIT))
+            fd = os.open(self.file(EXIT), os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
             return None
         try:
@@ -240,7 +238,7 @@ class AttemptFolder:
     def tail(self, lines: int = 20, most: int = 4096) -> str:
         """Return the last lines of the log, at most ``most`` bytes."""
         try:
-            with open(_open(self.file(LOG)), "rb") as file:
+            with open(self.file(LOG), "rb") as file:
                 size = file.seek(0, os.SEEK_END)
                 file.seek(max(0, size - most))
                 data = file.read(most)
@@ -261,7 +259,7 @@ class AttemptFolder:
 
         path = self.file(VARS)
         try:
-            with open(_open(path), "rb") as file:
+            with open(path, "rb") as file:
                 data = file.read(typed.MOST_BYTES + 1)
         except FileNotFoundError:
             return {}
@@ -348,18 +346,9 @@ def _make_parents(path: str) -> None:
     sync_folder(above)
 
 
-def _open(path: str) -> int:
-    """Open a regular file for reading. A pipe or a device would block."""
-    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    if stat.S_ISREG(os.fstat(fd).st_mode):
-        return fd
-    os.close(fd)
-    raise OSError(errno.EINVAL, "it is no file", path)
-
-
 def _hash(path: str) -> str | None:
     try:
-        fd = _open(path)
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
         return None
     try:

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from leftoff.clock import iso
+from leftoff.engine.approvals import question
 from leftoff.engine.git import git_head
 from leftoff.engine.tracking import Captured, Workspace, capture, relative
 from leftoff.errors import Invalid, LeftoffError, Rewound, StaleEpoch, StoreUnavailable
@@ -59,6 +60,7 @@ LINES = 20  # of a failed step's output are kept in its record
 DECLARED_AT_ONCE = 500  # items in one commit
 # If the end of a step cannot be recorded, the step has not failed: resume adopts it.
 NOT_ITS_FAULT = (StoreUnavailable, StaleEpoch, Rewound)
+_ENDED_BY_REPORT = {"completed": "step_done", "skipped": "step_skipped"}  # status: the event
 
 
 def begin_due(driver: Driver) -> None:
@@ -106,10 +108,10 @@ def _already_ended(driver: Driver, unit: str, leaf: str) -> bool:
     if status in ("running", "waiting", "blocked") and not expands:
         driver.leave_to_others(unit, leaf, status)
         return True
-    if status not in ("completed", "skipped"):
+    if status not in _ENDED_BY_REPORT:
         return False
-    word = "step_done" if status == "completed" else "step_skipped"
-    driver.tell(word, **driver.step_facts(driver.scheduler.steps[leaf], unit), why="it was reported")
+    facts = driver.step_facts(driver.scheduler.steps[leaf], unit)
+    driver.tell(_ENDED_BY_REPORT[status], **facts, why="it was reported")
     driver.follow(leaf, driver.scheduler.ended(unit, leaf, status))
     return True
 
@@ -159,25 +161,19 @@ def _phase_runs(driver: Driver, path: str) -> bool:
 def _wait(driver: Driver, step: StepDefinition) -> None:
     """Ask for an approval, or for a step that a person does by hand. The rest of the run continues."""
     values, approval, path = driver.state.values(step), step.approval, step.path
-    instructions, question = "", None
-    if step.instructions:
-        instructions = driver.templates.render(step.instructions, values, f"{path}: instructions")
-        instructions = driver.redactor.mask(instructions)
+
+    def shown(text: str, key: str) -> str:
+        return driver.redactor.mask(driver.templates.render(text, values, f"{path}: {key}"))
+
+    instructions, asked = shown(step.instructions, "instructions"), None
     if approval is not None:
         now = driver.clock.now()
-        question = {
-            "step": path,
-            "ask": driver.redactor.mask(driver.templates.render(approval.ask, values, f"{path}: ask")),
-            "options": list(approval.options),
-            "status": "waiting",
-            "asked_at": iso(now),
-        }
-        if step.timeout:
-            question["deadline"] = iso(now + int(step.timeout * 1000))
+        until = now + int(step.timeout * 1000) if step.timeout else None
+        asked = question(path, shown(approval.ask, "ask"), approval.options, now, until)
     driver.scheduler.wait(path)
     driver.start_batch(path)
-    facts = driver.waiting_facts(step, question, instructions)
-    driver.add(StepWaits(step, instructions, question, tell=("waiting", facts)))
+    facts = driver.waiting_facts(step, asked, instructions)
+    driver.add(StepWaits(step, instructions, asked, tell=("waiting", facts)))
 
 
 # -- items
@@ -310,10 +306,9 @@ def stopped(driver: Driver, live: LiveAttempt) -> None:
 def _was_reported(driver: Driver, live: LiveAttempt) -> bool:
     """Return whether the step was reported done or skipped while its process ran: then the report counts."""
     status = driver.state.step_now(live.unit).get("status") if live.token else None
-    if status not in ("completed", "skipped"):
+    if status not in _ENDED_BY_REPORT:
         return False
-    word = "step_done" if status == "completed" else "step_skipped"
-    _set_aside(driver, live, word, why="it was reported while its process ran")
+    _set_aside(driver, live, _ENDED_BY_REPORT[status], why="it was reported while its process ran")
     driver.follow(live.leaf, driver.scheduler.ended(live.unit, live.leaf, status))
     return True
 
@@ -443,22 +438,10 @@ def _complete(driver: Driver, live: LiveAttempt) -> None:
     }
     if live.cache is not None:
         left.cache = {"parts": live.cache, **({"variables": left.variables} if left.variables else {})}
-    _take_in(driver, live, left)
     seconds = round(time.monotonic() - live.began, 3) if live.began else None
     facts = {"seconds": seconds, "outputs": left.outputs, "why": live.why}
     told = {key: value for key, value in facts.items() if value not in (None, [])}
-    driver.attempts.pop(live.token, None)
-    driver.add(
-        StepCompletes(
-            live.unit,
-            live.token,
-            left,
-            live.why,
-            step.save,
-            tell=("step_done", {**driver.step_facts(step, live.unit), **told}),
-            tidy=live.folder,
-        )
-    )
+    _take_in(driver, live, left, live.token, live.why, told)
     driver.follow(live.leaf, driver.scheduler.ended(live.unit, live.leaf, "completed"))
 
 
@@ -469,38 +452,34 @@ def reused(driver: Driver, live: LiveAttempt, earlier: Earlier, restored: str) -
     outputs, captured = _outputs(driver, live)
     left = StepLeft(outputs, captured, earlier.record.get("result", NOTHING), earlier.variables)
     left.cache = earlier.record["cache"]
-    _take_in(driver, live, left)
     driver.start_batch(live.leaf)
-    facts = {**driver.step_facts(live.step, live.unit), "why": why, "reused": earlier.run_id}
-    driver.add(
-        StepCompletes(
-            live.unit,
-            "",
-            left,
-            why,
-            live.step.save,
-            tell=("step_done", facts),
-            tidy=live.folder,
-            durable=False,  # if it is lost, it is found again
-        )
-    )
+    _take_in(driver, live, left, "", why, {"why": why, "reused": earlier.run_id})
     driver.commit()
     driver.follow(live.leaf, driver.scheduler.ended(live.unit, live.leaf, "completed"))
 
 
-def _take_in(driver: Driver, live: LiveAttempt, left: StepLeft) -> None:
-    """Add the state of git and of the tracked files to what a step left, and remember its variables and outputs."""
+def _take_in(
+    driver: Driver, live: LiveAttempt, left: StepLeft, token: str, why: str | None, told: dict[str, Any]
+) -> None:
+    """Record that a step is complete, with what it left, the state of git, and the tracked files.
+
+    ``token``: of the attempt that did it; empty if it is taken from an earlier run, which is found again if it is lost.
+    """
+    unit, step = live.unit, live.step
     driver.reuse.know(got.about for got in left.captured)
     driver.state.overlay.update(left.variables)
     left.commit = git_head(driver.setting.project)
-    if not live.step.save:
-        return
-    row = driver.store.read(lambda view: view.run_row(driver.run))
-    try:
-        left.tree = driver.setting.tree(row) if row is not None else None
-    except LeftoffError as error:  # if they cannot be read, the step has not failed
-        message = f"Files are not in this checkpoint as they are now: {error.message}"
-        driver.tell("warning", message=message, step=live.unit)
+    if step.save:
+        row = driver.store.read(lambda view: view.run_row(driver.run))
+        try:
+            left.tree = driver.setting.tree(row) if row is not None else None
+        except LeftoffError as error:  # if they cannot be read, the step has not failed
+            message = f"Files are not in this checkpoint as they are now: {error.message}"
+            driver.tell("warning", message=message, step=unit)
+    driver.attempts.pop(token, None)
+    tell = ("step_done", {**driver.step_facts(step, unit), **told})
+    done = StepCompletes(unit, token, left, why, step.save, tell=tell, tidy=live.folder, durable=bool(token))
+    driver.add(done)
 
 
 def _outputs(driver: Driver, live: LiveAttempt) -> tuple[list[str], list[Captured]]:

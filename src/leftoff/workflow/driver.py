@@ -54,6 +54,7 @@ from leftoff.workflow.run_state import RunState
 from leftoff.workflow.scheduler import Scheduler
 from leftoff.workflow.shell_values import OWN_NAME
 from leftoff.workflow.shim_client import Ended, Launcher, LostJob, Ready
+from leftoff.workflow.stop_run import end_processes
 
 Observer = Callable[[dict[str, Any]], None]
 T = TypeVar("T")
@@ -98,26 +99,15 @@ def start_driver(
 
     ``alone`` is called in the transaction that starts the run, and raises if it must not start.
     """
-    known = Opening(
-        opening.workflow,
-        title=opening.title,
-        branch=opening.branch,
-        run_id=opening.run_id,
-        steps=[{"id": path, **record} for path, record in records_of(workflow).items()],
-        variables=opening.variables,
-        facts=opening.facts,
-        context=opening.context,
-    )
     at = setting.clock.now()
-    changes = opening_changes(known, at, setting.redactor)
-    for key, value in context_of(workflow, setting.project).items():
-        changes.put("context", key, value)
-    changes, blobs = save_blobs(setting.store, changes)
+    opening.steps = [*records_of(workflow).items()]
+    opening.context = {**opening.context, **context_of(workflow, setting.project)}
+    changes, blobs = save_blobs(setting.store, opening_changes(opening, at, setting.redactor))
 
     def work(tx: Tx) -> tuple[Head, int]:
         if alone is not None:
             alone(tx)
-        head, epoch, _ = start_in(tx, known, changes, blobs, at, (this_process(), setting.who))
+        head, epoch, _ = start_in(tx, opening, changes, blobs, at, (this_process(), setting.who))
         assert epoch is not None
         return head, epoch
 
@@ -171,7 +161,7 @@ class Driver:
         self._closed = False
         self._every: float | None = getattr(setting.observer, "every", None)  # how often it wants to draw
         self._streams = bool(getattr(setting.observer, "wants_output", False))
-        self._fence = Fence(self._fall_silent)
+        self._fence = Fence(self._end_children)
         self.launcher = Launcher(setting.redaction)
         self._pipe = os.pipe()  # wakes the driver from a signal handler
         for fd in self._pipe:
@@ -213,7 +203,7 @@ class Driver:
                 if self._over:
                     return self._settle()
         except drive_steps.NOT_ITS_FAULT:
-            self._end_children("the run cannot be recorded any more")
+            self._end_children()
             raise
         finally:
             self.close()
@@ -711,27 +701,16 @@ class Driver:
             if live.running is not None:
                 groups.kill(live.running)
 
-    def _end_children(self, why: str) -> None:
-        """End all processes without a commit, since the store cannot be reached."""
+    def _end_children(self) -> None:
+        """End all processes without a commit, since the store cannot be reached.
+
+        The fence calls this in its thread, since the driver may hang in the store.
+        """
+        running = [live.running for live in [*self.attempts.values()]]
         try:
-            self._stop_all(why)
-            deadline = time.monotonic() + self.setting.grace
-            while self.attempts and time.monotonic() < deadline:
-                for token, live in [*self.attempts.items()]:
-                    if live.running is None or not groups.alive(live.running):
-                        self.attempts.pop(token)
-                time.sleep(0.05)
-            self._kill_all()
+            end_processes([process for process in running if process is not None], self.setting.grace)
         except (LeftoffError, OSError):
             pass
-
-    def _fall_silent(self) -> None:
-        """End what this driver started. Called in a thread, since the driver may hang in the store."""
-        for end in (groups.terminate, groups.kill):
-            for live in [*self.attempts.values()]:
-                if live.running is not None:
-                    end(live.running)
-            time.sleep(self.setting.grace if end is groups.terminate else 0)
 
     # -- the end
 

@@ -19,6 +19,7 @@ from leftoff.workflow.parse_steps import (
     ENV_NAME,
     ENV_NAMES,
     STAND_IN,
+    Readers,
     StepDraft,
     StepReader,
     ValueReader,
@@ -28,6 +29,12 @@ from leftoff.workflow.template_check import check_templates, mentioned_anywhere
 from leftoff.workflow.templates import RESERVED, Site
 from leftoff.workflow.yaml_source import MOST_BYTES, Node, Problems, nearest, position, read_yaml
 
+_TOP: Readers = {
+    "name": ("name", "text", {"default": "?"}),
+    "description": ("description", "text", {}),
+    "max_parallel": ("max_parallel", "whole", {"least": 1, "default": MAX_PARALLEL}),
+    "other_vars": ("other_vars", "flag", {"default": False}),
+}
 KEYS = tuple("name description vars other_vars secrets requires defaults max_parallel steps".split())
 
 
@@ -132,16 +139,8 @@ def _parse(text: str, path: str, problems: Problems, given: Collection[str]) -> 
 
 def _top(top: dict[str, Node], values: ValueReader, path: str) -> dict[str, Any]:
     """Read what is said once, for the whole workflow."""
-    name = os.path.splitext(os.path.basename(path))[0] or "workflow"
-    fields: dict[str, Any] = {"name": name, "max_parallel": MAX_PARALLEL}
-    for key, default in (("name", "?"), ("description", "")):
-        if key in top:
-            fields[key] = values.text(top[key], key, default=default)
-    if "max_parallel" in top:
-        limit = values.whole(top["max_parallel"], "max_parallel", least=1, default=MAX_PARALLEL)
-        fields["max_parallel"] = limit
-    if "other_vars" in top:
-        fields["other_vars"] = values.flag(top["other_vars"], "other_vars", default=False)
+    fields: dict[str, Any] = {"name": os.path.splitext(os.path.basename(path))[0] or "workflow"}
+    fields.update(values.fields(top, _TOP))
     if "vars" in top:
         fields["vars"] = _vars(top["vars"], values)
     if "secrets" in top:

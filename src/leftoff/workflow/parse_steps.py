@@ -46,7 +46,8 @@ _WORKING = ("run", "python", "agent")
 _HANDED_DOWN = ("on_failure", "env", "cwd", "shell", "save", "persist")
 
 # How a key is read: the field of the step, the reader in ``ValueReader``, its options.
-_PLAIN: dict[str, tuple[str, str, dict[str, Any]]] = {
+Readers = dict[str, tuple[str, str, dict[str, Any]]]
+_PLAIN: Readers = {
     "title": ("title", "text", {}),
     "type": ("label", "text", {}),
     "description": ("description", "text", {}),
@@ -57,6 +58,16 @@ _PLAIN: dict[str, tuple[str, str, dict[str, Any]]] = {
     "allow_failure": ("allow_failure", "flag", {"default": False}),
     "cache": ("cache", "flag", {"default": False}),
     "keep": ("keep", "choice", {"known": ("copy", "hash"), "default": "copy"}),
+}
+_RETRIES: Readers = {
+    "max": ("max", "whole", {"least": 0, "default": 0}),
+    "backoff": ("backoff", "duration", {"zero": True}),
+    "factor": ("factor", "number", {"least": 1, "default": 1}),
+    "jitter": ("jitter", "flag", {"default": True}),
+}
+_CHECKPOINT: Readers = {
+    "save": ("save", "flag", {"default": True}),
+    "variables_to_persist": ("persist", "texts", {}),
 }
 _TEMPLATES = {"instructions": TEXT, "cwd": TEXT, "run": SHELL}
 _LISTS_OF_TEMPLATES = {"inputs": TEXT, "outputs": TEXT, "checks": SHELL}
@@ -116,6 +127,14 @@ class ValueReader:
                 message = f"unknown key `{short_line(name)}`" + (f" in `{what}`" if what else "")
                 self.problems.add(key, message, nearest(name, known) or f"Its keys are {', '.join(known)}.")
         return out
+
+    def fields(self, given: dict[str, Node], readers: Readers) -> dict[str, Any]:
+        """Return the fields that the values of a mapping give, each read by its reader."""
+        found = {}
+        for key, (field, reader, options) in readers.items():
+            if key in given:
+                found[field] = getattr(self, reader)(given[key], key, **options)
+        return found
 
     def text(self, node: Node, what: str, *, default: str = "") -> str:
         """Return text; a number or truth value as it was written."""
@@ -422,36 +441,23 @@ class StepReader:
         draft.fields["shell"] = list(found) if node.kind == "list" else found
 
     def _checkpoint(self, draft: StepDraft, node: Node) -> None:
-        fields, values = draft.fields, self.values
         if node.kind == "bool":
-            fields["save"] = bool(node.value)
+            draft.fields["save"] = bool(node.value)
             return
-        known = ("save", "variables_to_persist")
-        given = values.mapping(node, "checkpoint", known, "It is true, false, or a mapping.")
-        if "save" in given:
-            fields["save"] = values.flag(given["save"], "save", default=True)
-        if "variables_to_persist" in given:
-            fields["persist"] = values.texts(given["variables_to_persist"], "variables_to_persist")
+        hint = "It is true, false, or a mapping."
+        given = self.values.mapping(node, "checkpoint", tuple(_CHECKPOINT), hint)
+        draft.fields.update(self.values.fields(given, _CHECKPOINT))
 
     def _retries(self, draft: StepDraft, node: Node) -> None:
         values = self.values
         if node.kind != "map":
             draft.fields["retries"] = durations.Retries(values.whole(node, "retries", least=0, default=0))
             return
-        given = values.mapping(node, "retries", ("max", "backoff", "factor", "jitter"))
-        found: dict[str, Any] = {}
-        if "max" in given:
-            found["max"] = values.whole(given["max"], "max", least=0, default=0)
-        else:
+        given = values.mapping(node, "retries", tuple(_RETRIES))
+        if "max" not in given:
             message = "`retries` does not say how many: `max` is missing"
             self.problems.add(node, message, "For example: {max: 3, backoff: 2s}")
-        if "backoff" in given:
-            found["backoff"] = values.duration(given["backoff"], "backoff", zero=True) or 0.0
-        if "factor" in given:
-            found["factor"] = values.number(given["factor"], "factor", least=1, default=1)
-        if "jitter" in given:
-            found["jitter"] = values.flag(given["jitter"], "jitter", default=True)
-        draft.fields["retries"] = durations.Retries(**found)
+        draft.fields["retries"] = durations.Retries(**values.fields(given, _RETRIES))
 
     def _criteria(self, draft: StepDraft, node: Node) -> None:
         draft.fields["criteria"] = self.values.text_map(node, "criteria")

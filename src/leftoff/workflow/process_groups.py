@@ -129,7 +129,7 @@ def _left(process: Process) -> list[int]:
 
 def terminate(process: Process) -> None:
     """Ask the shim to end its command: SIGTERM, after the job's grace SIGKILL. It records the exit."""
-    if not _send(process, STOP):
+    if not send_signal(process, STOP):
         left = _left(process)
         signal_all(left, signal.SIGTERM, process.pid)
         signal_all(left, signal.SIGCONT, process.pid)
@@ -193,30 +193,19 @@ def _send_group(group: int) -> None:
         pass
 
 
-def _send(process: Process, number: int) -> bool:
-    """Signal the shim if it is alive, never another process with its pid. Return whether that was possible."""
-    fd = handle(process)
+def send_signal(process: Process, number: int) -> bool:
+    """Signal a process if it is alive, never another one with its pid. Return whether that was possible."""
+    fd = _open(process.pid)
     try:
-        if fd is not None:
-            signal.pidfd_send_signal(fd, number)
-        elif process.state() == ALIVE:
-            os.kill(process.pid, number)
-        else:
+        if process.state() != ALIVE:
             return False
+        if fd < 0:
+            os.kill(process.pid, number)
+        else:  # it was opened before the look, so it is of this process
+            signal.pidfd_send_signal(fd, number)
     except OSError:
         return False
     finally:
-        if fd is not None:
+        if fd >= 0:
             os.close(fd)
     return True
-
-
-def handle(process: Process) -> int | None:
-    """Return a pidfd of the shim; None if it is dead or the system has no pidfds."""
-    fd = _open(process.pid)
-    if fd < 0:
-        return None
-    if process.state() == ALIVE:  # so the pidfd is the shim's
-        return fd
-    os.close(fd)
-    return None

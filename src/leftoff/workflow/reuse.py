@@ -86,7 +86,7 @@ class Reuse:
         arguments = _content(command.env.get("LEFTOFF_ARGS", "").removeprefix("@"), live.folder.path)
         return {
             "command": _hash(
-                [argv, command.values, arguments, live.cwd, step.checks, step.criteria, step.agent]
+                [argv, command.values, arguments, live.cwd, [*step.checks], step.criteria, step.agent]
             ),
             "environment": _hash(env),
             "inputs": inputs if len(inputs) <= MOST_NAMED else {"": _hash(inputs)},
@@ -298,12 +298,7 @@ def _difference(old: dict[str, Any], new: dict[str, Any]) -> str:
 
 
 def _hash(value: Any) -> str:
-    return sha256(json_text(_lists(value)).encode("utf-8", "surrogateescape")).hexdigest()[:32]
-
-
-def _lists(value: Any) -> Any:
-    """Return a value with lists instead of tuples."""
-    return [_lists(entry) for entry in value] if isinstance(value, (list, tuple)) else value
+    return sha256(json_text(value).encode("utf-8", "surrogateescape")).hexdigest()[:32]
 
 
 def _file_hash(project: str, path: str) -> str:

@@ -140,11 +140,6 @@ class RunState:
             self._variables.update({name: self.overlay[name] for name in redacted if name in self.overlay})
         return self._variables
 
-    def redacted(self) -> list[str]:
-        """Return the variables whose values were not stored and were not given again."""
-        found = self.store.read(lambda view: self.reader(view).values("variable"))
-        return [name for name, value in found.items() if value.holes and name not in self.overlay]
-
     def set_variables(self, values: dict[str, Any]) -> None:
         """Remember variables that are committed now."""
         if self._variables is not None:

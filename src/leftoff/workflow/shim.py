@@ -199,8 +199,6 @@ def sync_exit(folder: str) -> None:
 
 def keep(path: str) -> None:
     """Sync a file if it exists."""
-    if os.path.exists(path) and not os.path.isfile(path):
-        return  # a pipe would block
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,7 @@ from leftoff.engine.lease import free, held, refuse_driven, release, state, take
 from leftoff.engine.opening import status_changes
 from leftoff.engine.run_reader import definition_of
 from leftoff.engine.step_lifecycle import put_back, steps_in
-from leftoff.errors import LeaseHeld, NotFound, StoreUnavailable
+from leftoff.errors import LeaseHeld, NotFound
 from leftoff.host import ALIVE, Process, this_process
 from leftoff.model.words import FINISHED
 from leftoff.store.base import SqlStore, Tx
@@ -44,30 +44,10 @@ def stop_driver(store: SqlStore, row: RunRow, now: int, grace: float = GRACE) ->
         raise held(row.run_id, lease, now)
     if found != ALIVE or lease.process.pid == os.getpid():
         return False
-    _ask(lease.process, signal.SIGTERM, lambda: _drives(store, row, lease))
+    if _drives(store, row, lease):
+        groups.send_signal(lease.process, signal.SIGTERM)
     _await(store, row, lease, grace)
     return True
-
-
-def _ask(process: Process, number: int, drives: Callable[[], bool]) -> None:
-    """Signal a process, never another one that has its pid by now, nor one that no longer drives the run."""
-    fd = groups.handle(process)
-    try:
-        if not drives():
-            return
-        if fd is not None:
-            signal.pidfd_send_signal(fd, number)
-        elif process.state() == ALIVE:
-            os.kill(process.pid, number)
-    except PermissionError:
-        raise StoreUnavailable(
-            f"{process} belongs to another user, and cannot be told to stop.", hint="Stop it as that user."
-        ) from None
-    except ProcessLookupError:
-        pass  # it is gone already
-    finally:
-        if fd is not None:
-            os.close(fd)
 
 
 def _drives(store: SqlStore, row: RunRow, before: Lease) -> bool:

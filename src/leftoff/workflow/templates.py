@@ -66,6 +66,7 @@ _TOKEN = re.compile(
 
 # How a template is used: as text, as a script, as a condition, as one expression.
 TEXT, SHELL, TEST, EXPRESSION = "text", "shell", "test", "expression"
+Values = dict[str, Any]  # what a template sees, by name
 _FALSE = frozenset(("", "false", "no", "off", "0", "none", "null", "[]", "{}"))
 _SINK = "\0sink"  # a rendering finds its sink under this name, which no variable can have
 _BRACES = "Put braces that are not a template in {% raw %}…{% endraw %}."

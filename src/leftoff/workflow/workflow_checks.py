@@ -8,7 +8,7 @@ again: a file that exists may be half written. A step that is not safe to repeat
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from leftoff.clock import millis
 from leftoff.engine.approvals import ask_again, how, is_rejected
@@ -36,9 +36,6 @@ from leftoff.workflow.parse_definition import Definitions
 from leftoff.workflow.run_state import RunState, item_order, missing
 from leftoff.workflow.template_check import mentioned
 from leftoff.workflow.templates import Templates
-
-if TYPE_CHECKING:
-    pass
 
 RUN, ADOPT, REATTACH, ASK, FORGET = "run", "adopt", "reattach", "ask", "forget"
 TAKEN = (ADOPT, REATTACH)  # what an earlier driver's attempt did, or does, is this one's
