@@ -78,7 +78,7 @@ SEAMS = {
     "shim.sync": "leftoff.workflow.shim.sync",
     "shim.sync_folder": "leftoff.workflow.shim.sync_folder",
     "shim.write_exit": "leftoff.workflow.shim.write_exit",
-    "stop.end_processes": "leftoff.workflow.stop_run.end_processes",
+    "stop.end_processes": "leftoff.workflow.process_groups.end_processes",
     "stop.left_running": "leftoff.workflow.stop_run.left_running",
     "stop.state": "leftoff.workflow.stop_run.state",
 }

@@ -52,9 +52,9 @@ def test_newest_attempts_in_the_order_of_the_steps(run: str, attempts: Attempts,
     attempts.add("z", b"second try\n", ms=65_000)
     attempts.add("convert", b"broken\n", code=2, ms=400)
     assert (
-        "==> z (attempt 2, exit 0, 1m 05s) <==\nsecond try\n\n"
+        "==> z (attempt 2, exit 0, 1m 5s) <==\nsecond try\n\n"
         "==> convert (attempt 1, exit 2, 0.4s) <==\nbroken\n\n"
-        "==> a (attempt 1, exit 0, 12.3s) <==\nlast\n"
+        "==> a (attempt 1, exit 0, 12s) <==\nlast\n"
     ) == succeed("logs", cwd=tmp_path).out
     assert succeed("logs", cwd=tmp_path).out == succeed("logs", run, cwd=tmp_path).out
 
@@ -98,7 +98,7 @@ def test_failed_ones(run: str, attempts: Attempts, tmp_path: Path) -> None:
     attempts.add("convert", b"killed\n", code=-9)
     attempts.add("a", b"wrote nothing\n")
     succeed("step", "fail", "a", "--error", "out.md is missing", cwd=tmp_path)
-    assert ["==> convert (attempt 1, signal 9, 12.3s) <==", "==> a (attempt 1, exit 0, 12.3s) <=="] == [
+    assert ["==> convert (attempt 1, signal 9, 12s) <==", "==> a (attempt 1, exit 0, 12s) <=="] == [
         line for line in succeed("logs", "--failed", cwd=tmp_path).out.splitlines() if line.startswith("==>")
     ]
     done = succeed("logs", run, "z", "--failed", cwd=tmp_path)
@@ -154,8 +154,8 @@ def test_a_log_that_is_gone(run: str, attempts: Attempts, tmp_path: Path) -> Non
     attempts.add("y", None)
     attempts.add("a", b"there\n")
     shown = succeed("logs", cwd=tmp_path).out
-    assert "==> z (attempt 1, exit 1, 12.3s, its log is gone) <==" in shown
-    assert "==> y (attempt 1, exit 0, 12.3s, printed nothing) <==" in shown
+    assert "==> z (attempt 1, exit 1, 12s, its log is gone) <==" in shown
+    assert "==> y (attempt 1, exit 0, 12s, printed nothing) <==" in shown
 
 
 def test_a_step_that_has_printed_nothing_yet(run: str, attempts: Attempts, tmp_path: Path) -> None:
@@ -189,7 +189,7 @@ def test_a_terminal_obeys_nothing(run: str, attempts: Attempts, tmp_path: Path) 
     attempts.add(f"evil{HOSTILE}", HOSTILE.encode(), code=1)
     terminal = shown("logs", cwd=tmp_path, columns=200)
     assert terminal.coloured and harmless(terminal.shown)
-    assert ["==> z (attempt 1, exit 0, 12.3s) <==", "red title", "100%"] == terminal.shown.splitlines()[:3]
+    assert ["==> z (attempt 1, exit 0, 12s) <==", "red title", "100%"] == terminal.shown.splitlines()[:3]
     narrow = shown("logs", run, "z", cwd=tmp_path, columns=20).shown
     assert width(narrow.splitlines()[0]) <= 20
     bare = shown("logs", run, "z", cwd=tmp_path, NO_COLOR="1")

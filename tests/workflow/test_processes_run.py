@@ -153,7 +153,6 @@ def test_a_launcher_is_small() -> None:
     heavy = {
         "apsw",
         "asyncio",
-        "json",
         "leftoff.python",
         "leftoff.store.sqlite",
         "msgspec",

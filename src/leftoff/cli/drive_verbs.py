@@ -294,7 +294,7 @@ def resume(ctx: Context, request: ResumeRequest, answers: Answers | None = None)
         # The driver reports a changed definition.
         if not take_answers(verdict, answers, person, ("definition.changed",) if checks is not None else ()):
             if ctx.args.json:
-                emit_end(ctx, request.target.row, exit=verdict.exit_code)
+                _emit_end(ctx, request.target.row, verdict.exit_code)
             return verdict.exit_code
         if checks is None or checks.new is None:
             done = resuming.apply(project, caller, verdict, answers)
@@ -320,7 +320,7 @@ def resume(ctx: Context, request: ResumeRequest, answers: Answers | None = None)
         ctx.say_redacted(done.changes.redacted)
     if done.outcome == resuming.OVER and done.fresh is None:
         if ctx.args.json:
-            emit_end(ctx, row)
+            _emit_end(ctx, row, 0)
     elif done.outcome != resuming.PROGRAM:
         from leftoff.operations.checkpoints import brief_run
 
@@ -338,6 +338,10 @@ def resume(ctx: Context, request: ResumeRequest, answers: Answers | None = None)
             f"Run {row.run_id} belongs to the program {program}: start your program again, and it continues from here."
         )
     return 0
+
+
+def _emit_end(ctx: Context, row: RunRow, code: int) -> None:
+    ctx.emit({"event": "end", "run": info_of(ctx.project, row).to_json(), "exit": code})
 
 
 def emit_end(ctx: Context, row: RunRow, **more: object) -> None:

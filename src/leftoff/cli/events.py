@@ -25,6 +25,7 @@ from leftoff.engine.approvals import ask_again
 from leftoff.engine.run_info import wait_words
 from leftoff.host import debugging
 from leftoff.model.words import in_words
+from leftoff.workflow.durations import duration_text
 
 Event = dict[str, Any]
 
@@ -41,18 +42,6 @@ MOST_LINES = 400  # above the live display, in one drawing
 MOST_RUNNING = 12
 BAR = 20  # columns
 LONGEST = 2000  # characters of one line that a step printed
-
-
-def took(seconds: float) -> str:
-    """Return how long something took: ``12.3s``, ``3m 05s``, ``1h 04m``, ``2d 03h``."""
-    if seconds < 59.95:
-        return f"{max(seconds, 0):.1f}s"
-    number = round(seconds)
-    if number < 3600:
-        return f"{number // 60}m {number % 60:02d}s"
-    if number < 86_400:
-        return f"{number // 3600}h {number % 3600 // 60:02d}m"
-    return f"{number // 86_400}d {number % 86_400 // 3600:02d}h"
 
 
 class Progress:
@@ -325,10 +314,10 @@ def _words(kind: str, event: Event, known: Progress) -> str:
             both = event.get("number") and event.get("total")
             of = f" ({event['number']} of {event['total']})" if both else ""
             again = f", attempt {event['attempt']}" if (event.get("attempt") or 1) > 1 else ""
-            takes = f", estimated {took(event['estimate'])}" if event.get("estimate") else ""
+            takes = f", estimated {duration_text(event['estimate'])}" if event.get("estimate") else ""
             return f"started{of}{again}{takes}"
         case "step_done":
-            said = "done" if event.get("seconds") is None else f"done in {took(event['seconds'])}"
+            said = "done" if event.get("seconds") is None else f"done in {duration_text(event['seconds'])}"
             if event.get("status") == "failed":  # of a `foreach`: the sum of its items
                 said = "all items ended, some failed"
             elif event.get("status") == "skipped":
@@ -341,7 +330,7 @@ def _words(kind: str, event: Event, known: Progress) -> str:
             error, pause = event.get("error") or {}, event.get("will_retry_in")
             number = f", attempt {event['attempt']}" if event.get("attempt") else ""
             said = clean(str(error.get("message") or error.get("type") or "no reason is known"))
-            said = f"{said.rstrip('.')}; again in {took(pause)}" if pause is not None else said
+            said = f"{said.rstrip('.')}; again in {duration_text(pause)}" if pause is not None else said
             allowed = ", which is allowed" if event.get("allowed") else ""
             return f"failed{number}{allowed}: {said}"
         case "step_stopped":
@@ -369,7 +358,7 @@ def _words(kind: str, event: Event, known: Progress) -> str:
         case "interrupt":
             name = str(event.get("signal") or "interrupted")
             more = "; again to end them at once" if name.endswith("INT") else ""
-            return f"{clean(name)}: ending what is running, within {took(event.get('grace') or 0)}{more}"
+            return f"{clean(name)}: ending what is running, within {duration_text(event.get('grace') or 0)}{more}"
     return kind
 
 
@@ -397,7 +386,7 @@ def run_verdict(event: Event, known: Progress, now: float) -> str:
     said += "".join(f", {steps[word]} {word}" for word in ("failed", "blocked", "waiting") if steps.get(word))
     said += " (allowed)" if steps.get("failed") and status == "completed" else ""
     run_id = clean(run.get("run_id") or known.run_id)
-    return f"{run_id} {in_words(clean(run.get('state') or status))}: {said}, in {took(known.elapsed(now))}"
+    return f"{run_id} {in_words(clean(run.get('state') or status))}: {said}, in {duration_text(known.elapsed(now))}"
 
 
 def advice(event: Event, known: Progress) -> list[tuple[str, str]]:
@@ -511,7 +500,7 @@ def live_page(known: Progress, now: float, columns: int, rows: int) -> list[Line
         return []
     room = max(1, min(MOST_RUNNING, rows - 4))
     lines: list[Line] = [
-        [("● ", "busy"), (f"{step_name(path)}  {took(now - since)}", ""), (f"  {tidy(last)}", "dim")]
+        [("● ", "busy"), (f"{step_name(path)}  {duration_text(now - since)}", ""), (f"  {tidy(last)}", "dim")]
         for path, (since, last) in list(known.running.items())[:room]
     ]
     if len(known.running) > room:
@@ -523,6 +512,6 @@ def live_page(known: Progress, now: float, columns: int, rows: int) -> list[Line
         ("━" * (BAR - full), "rest"),
         (f" {known.done}/{total}  {known.done * 100 // total}%", "title"),
         (f"  {known.failed} failed" if known.failed else "", "bad"),
-        (f"  {took(known.elapsed(now))}", "dim"),
+        (f"  {duration_text(known.elapsed(now))}", "dim"),
     ]
     return [cropped(line, columns) for line in [*lines, whole]]

@@ -6,7 +6,6 @@ import sys
 from typing import Any
 
 from leftoff.cli.context import Context
-from leftoff.cli.events import took
 from leftoff.cli.list_verbs import HEALTH_LOOK, bar, status_line
 from leftoff.cli.options import Args, number
 from leftoff.cli.screen import Screen, crop, facts, wrapped
@@ -22,6 +21,7 @@ from leftoff.model.ids import ancestors, as_word, given_step, parent_of, shown_s
 from leftoff.operations.checkpoints import show
 from leftoff.operations.runs import run_and_step
 from leftoff.operations.watching import LogFile, RunLogs, log_document, log_text, logs_of, redacted_log
+from leftoff.workflow.durations import duration_text
 
 # -- show
 
@@ -485,7 +485,7 @@ def _attempt_facts(log: AttemptLog, now: int) -> list[str]:
         out.append(f"exit {about.exit_code}" if about.exit_code >= 0 else f"signal {-about.exit_code}")
     end = now if about.ended_at is None else about.ended_at
     if about.started_at is not None and (log.ended or log.is_written):
-        out.append(took((end - about.started_at) / 1000))
+        out.append(duration_text((end - about.started_at) / 1000))
     if log.silent:
         out.append("printed nothing")
     elif not log.there and not log.of_python and not log.elsewhere:

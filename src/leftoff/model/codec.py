@@ -18,9 +18,11 @@ sha256(stored bytes)) modulo 2**256`` over the live records. Adding and removing
 leaves no trace in it, and it can be checked at every kept version after any pruning. It detects corruption; it is not a
 signature.
 
-The C encoder of the standard library's ``json`` is made once: ``json.dumps`` makes one for each value. OpenSSL's sha256 is several times as fast on long input, but loading OpenSSL takes two
-milliseconds. So it is used if it is loaded already (the Python API loads it); a command that hashes a few records uses
-the interpreter's own. Code that has much to hash calls ``long_sha256``, which is always OpenSSL's.
+The C encoder of the standard library's ``json`` is made once: ``json.dumps`` makes one for each value.
+
+OpenSSL's sha256 is several times as fast on long input, but loading OpenSSL takes two milliseconds. So it is used if it
+is loaded already (the Python API loads it); a command that hashes a few records uses the interpreter's own. Code that
+has much to hash calls ``long_sha256``, which is always OpenSSL's.
 """
 
 from __future__ import annotations
@@ -660,27 +662,12 @@ def _normal(value: Any, path: str, depth: int) -> Any:
         return {_normal_key(k, path): _normal(v, f"{path}.{k}", depth - 1) for k, v in value.items()}
     if isinstance(value, list):
         return [_normal(v, f"{path}[{i}]", depth - 1) for i, v in enumerate(value)]
-    raise _not_json(value, path, _ADVICE.get(kind.__name__, "Convert it to JSON's types first."))
+    raise _not_json(value, path, "Convert it to JSON's types first.")
 
 
 def _is_enum(kind: type) -> bool:
     """Whether a class is an Enum: by its metaclass's name, as importing ``enum`` costs half of starting Python."""
     return any(base.__name__ in ("EnumType", "EnumMeta") for base in type.mro(type(kind)))
-
-
-_ADVICE = {
-    "tuple": "Use a list: list(value).",
-    "set": "Use a list: sorted(value).",
-    "frozenset": "Use a list: sorted(value).",
-    "bytes": "Decode it, or save a file and use run.artifact(path).",
-    "bytearray": "Decode it, or save a file and use run.artifact(path).",
-    "datetime": "Use value.isoformat().",
-    "date": "Use value.isoformat().",
-    "time": "Use value.isoformat().",
-    "Decimal": "Use str(value).",
-    "PosixPath": "Use str(path).",
-    "UUID": "Use str(value).",
-}
 
 
 def _not_json(value: object, path: str, hint: str) -> Invalid:

@@ -29,7 +29,7 @@ from leftoff.engine.settings import CALLER, Redaction
 from leftoff.engine.step_lifecycle import why_failed
 from leftoff.engine.tracking import Found
 from leftoff.errors import LeftoffError, Rewound, StoreUnavailable
-from leftoff.host import Process, this_process
+from leftoff.host import Process, this_process, uptime
 from leftoff.model.changes import Version
 from leftoff.model.ids import shown_step, step_word, with_item
 from leftoff.store.base import SqlStore, Tx, View
@@ -54,7 +54,6 @@ from leftoff.workflow.run_state import RunState
 from leftoff.workflow.scheduler import Scheduler
 from leftoff.workflow.shell_values import OWN_NAME
 from leftoff.workflow.shim_client import Ended, Launcher, LostJob, Ready
-from leftoff.workflow.stop_run import end_processes
 
 Observer = Callable[[dict[str, Any]], None]
 T = TypeVar("T")
@@ -708,7 +707,7 @@ class Driver:
         """
         running = [live.running for live in [*self.attempts.values()]]
         try:
-            end_processes([process for process in running if process is not None], self.setting.grace)
+            groups.end_processes([process for process in running if process is not None], self.setting.grace)
         except (LeftoffError, OSError):
             pass
 
@@ -769,7 +768,7 @@ class Fence:
     def __init__(
         self, end: Callable[[], None], alone: float = ALONE_S, now: Callable[[], float] | None = None
     ) -> None:
-        self.now = now or _boot_time
+        self.now = now or (lambda: uptime() / 1000)
         self.fell = False
         self._end = end
         self._alone = alone
@@ -795,11 +794,6 @@ class Fence:
                 self.fell = True
                 self._end()
                 return
-
-
-def _boot_time() -> float:
-    """Return seconds since boot, including sleep if the system counts it."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
 
 
 def _tidy(store: SqlStore, folder: AttemptFolder) -> None:

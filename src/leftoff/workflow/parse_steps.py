@@ -69,6 +69,12 @@ _CHECKPOINT: Readers = {
     "save": ("save", "flag", {"default": True}),
     "variables_to_persist": ("persist", "texts", {}),
 }
+_AGENT: Readers = {
+    "agents": ("agents", "texts", {}),
+    "turns": ("turns", "whole", {"least": 1, "default": 1}),
+    "budget": ("budget", "number", {"least": 0, "default": 1}),
+    "tools": ("tools", "texts", {}),
+}
 _TEMPLATES = {"instructions": TEXT, "cwd": TEXT, "run": SHELL}
 _LISTS_OF_TEMPLATES = {"inputs": TEXT, "outputs": TEXT, "checks": SHELL}
 _OWN_READER = ("when", "env", "shell", "checkpoint", "retries", "criteria", "python", "with", "approval")
@@ -604,13 +610,9 @@ class StepReader:
             values.wrong(given["agent"], "agent", "text", "Several are `agents: [claude, codex]`.")
         elif "agent" in given:
             values.text(given["agent"], "agent")
-        if "agents" in given:
-            if given["agents"].kind == "list" and not given["agents"].value:
-                problems.add(given["agents"], "`agents` is empty", "For example: [claude, codex]")
-            values.texts(given["agents"], "agents")
-        if "turns" in given:
-            values.whole(given["turns"], "turns", least=1, default=1)
-        if "budget" in given and values.number(given["budget"], "budget", least=0, default=1) == 0:
+        if "agents" in given and given["agents"].kind == "list" and not given["agents"].value:
+            problems.add(given["agents"], "`agents` is empty", "For example: [claude, codex]")
+        if values.fields(given, _AGENT).get("budget") == 0:
             problems.add(given["budget"], "`budget` cannot be 0", "Leave it out for none.")
         for name in ("model", "permissions"):  # for all agents, or for each its own
             if name in given and given[name].kind == "map":
@@ -618,8 +620,6 @@ class StepReader:
                     values.text(value, f"{name}.{agent}")
             elif name in given:
                 values.text(given[name], name)
-        if "tools" in given:
-            values.texts(given["tools"], "tools")
 
     def _approval(self, draft: StepDraft, node: Node) -> None:
         if node.kind != "map":

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from leftoff.store.rows import Attempt
 
 ROUND_S, ROUNDS = 0.002, 500  # how long to wait for killed processes
+LOOK_S = 0.02
 NO_SESSION = 0  # the leader cannot be seen from here
 
 
@@ -148,6 +149,19 @@ def kill(process: Process) -> None:
         if process.scope != scope() or not alive(process):
             return
         time.sleep(ROUND_S)
+
+
+def end_processes(processes: list[Process], grace: float) -> None:
+    """Ask them to end. Kill those that have not after the grace period."""
+    left = processes
+    for process in left:
+        terminate(process)
+    deadline = time.monotonic() + grace + LOOK_S  # the shims keep the same time, and can say how it ended
+    while left and time.monotonic() < deadline:
+        time.sleep(LOOK_S)
+        left = [process for process in left if alive(process)]
+    for process in left:
+        kill(process)
 
 
 class Rest:

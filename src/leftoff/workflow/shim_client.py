@@ -133,14 +133,7 @@ class Launcher:
     """Starts jobs and returns their events. Create it before any thread, and use it in one thread."""
 
     def __init__(self, redaction: Redaction) -> None:
-        self._settings = marshal.dumps(
-            {
-                "enabled": redaction.enabled,
-                "allow": list(redaction.allow),
-                "names": list(redaction.names),
-                "patterns": list(redaction.patterns),
-            }
-        )
+        self._settings = marshal.dumps(redaction._asdict())
         self._selector = selectors.DefaultSelector()
         self._shims: dict[str, _Shim] = {}  # by the token of their job
         self._free: list[_Shim] = []

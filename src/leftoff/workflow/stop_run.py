@@ -89,7 +89,7 @@ def end_attempts(store: SqlStore, row: RunRow, folder: str, now: int, grace: flo
 
 def _end(store: SqlStore, row: RunRow, folder: str, grace: float) -> list[str]:
     alive = left_running(store, row, folder)
-    end_processes([process for found in alive.values() for process in found], grace)
+    groups.end_processes([process for found in alive.values() for process in found], grace)
     return list(alive)
 
 
@@ -129,19 +129,6 @@ def forsake_attempts(store: SqlStore, row: RunRow, folder: str, now: int, grace:
     except (LeaseHeld, NotFound):
         return []
     return ended
-
-
-def end_processes(processes: list[Process], grace: float) -> None:
-    """Ask them to end; kill those that have not after the grace."""
-    alive = processes
-    for process in alive:
-        groups.terminate(process)
-    deadline = time.monotonic() + grace + LOOK  # the shims keep the same time, and can say how it ended
-    while alive and time.monotonic() < deadline:
-        time.sleep(LOOK)
-        alive = [process for process in alive if groups.alive(process)]
-    for process in alive:
-        groups.kill(process)
 
 
 def pause(

@@ -42,7 +42,6 @@ from leftoff.workflow.commit_entries import (
 )
 from leftoff.workflow.definition import differs, is_gone
 from leftoff.workflow.driver import Driver, Setting
-from leftoff.workflow.stop_run import end_processes
 from leftoff.workflow.workflow_checks import (
     ADOPT,
     ASK,
@@ -155,7 +154,7 @@ class TakeUp:
         """End processes that nothing waits for any more, before their steps may run again."""
         folder = self.setting.store.folder
         alive = [a.process for a in self._strays if a.process is not None and groups.lives(a, folder)]
-        end_processes(alive, self.setting.grace)
+        groups.end_processes(alive, self.setting.grace)
         for attempt in self._strays:
             left = groups.attempt_folder_of(attempt, folder)
             self.driver.add(AttemptEnds(attempt.token, _exit_code(left), tidy=left))
