@@ -39,10 +39,12 @@ from leftoff.errors import BadDefinition, Conflict, NeedsPerson, StoreUnavailabl
 from leftoff.model.ids import as_word, check_run_id, issue_id
 from leftoff.operations import resuming
 from leftoff.operations import workflow_runs as execution
+from leftoff.operations.checkpoints import brief_run, show
 from leftoff.operations.resuming import Resumed, find, judge, subtask_for, to_go_back_to, unmet_criteria
+from leftoff.operations.run_lifecycle import decide_step, questions_of
 from leftoff.operations.run_reports import step_named
 from leftoff.operations.runs import info_of
-from leftoff.operations.store_upkeep import prune_by_itself
+from leftoff.operations.store_upkeep import discard_runs, prune_by_itself
 from leftoff.operations.workflow_runs import (
     Execution,
     RunRequest,
@@ -235,7 +237,6 @@ def execute(ctx: Context, request: RunRequest) -> int:
         return resume(ctx, ResumeRequest(Target(twin, None), variables=given, yes=yes, workflow=workflow))
     if choice == "delete" and twin is not None:
         from leftoff.cli.keep_verbs import tell_removed
-        from leftoff.operations.store_upkeep import discard_runs
 
         return tell_removed(ctx, discard_runs(ctx.project, twin))
     execution.check_executable(ctx.project, workflow)
@@ -261,8 +262,6 @@ def _choice(ctx: Context, request: RunRequest, twin: RunRow) -> str:
             f"Run {twin.run_id} of this workflow is unfinished ({info_of(ctx.project, twin).state}).",
             hint=f"`{call} --resume` continues it, `{call} --fresh` starts over.",
         )
-    from leftoff.operations.checkpoints import show
-
     return _ask_about_run(ctx, Target(twin, None), show(ctx.project, ctx.caller, twin.run_id))
 
 
@@ -322,8 +321,6 @@ def resume(ctx: Context, request: ResumeRequest, answers: Answers | None = None)
         if ctx.args.json:
             _emit_end(ctx, row, 0)
     elif done.outcome != resuming.PROGRAM:
-        from leftoff.operations.checkpoints import brief_run
-
         row = done.fresh or row
         text = brief_run(project, caller, row.run_id)["text"]
         if ctx.args.json:
@@ -447,8 +444,6 @@ def _decide(ctx: Context, runner: Driver) -> bool:
     """Ask the person at the terminal what only a person decides; whether anything is decided, or asked again."""
     if ctx.away is not None or not ctx.can_ask():
         return False
-    from leftoff.operations.run_lifecycle import decide_step, questions_of
-
     moved = False
     row = info_of(ctx.project, runner).row
     for path, asked in questions_of(ctx.project, row).items():

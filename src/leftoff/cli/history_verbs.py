@@ -49,23 +49,28 @@ def show_logs(found: list[History], ctx: Context) -> int:
             number = len(run.versions)
             lines.append([(f"{run.target.row.run_id}: {number} checkpoint{'' if number == 1 else 's'}", "")])
         if run.versions:
-            lines += _history(run, screen) if screen.fancy else _bare_history(run.versions, screen)
+            lines += _history(run, screen)
     screen.page(lines)
     return 0
 
 
-def _bare_history(versions: list[Version], screen: Screen) -> list[Line]:
-    rows = [
-        (str(v.id), f"@{v.seq}", clean(str(v.trigger)), step_name(v.step or "-"), screen.when(v.at), _note(v))
-        for v in versions
-    ]
-    return [[(line, "")] for line in columns(rows)]
-
-
 def _history(found: History, screen: Screen) -> list[Line]:
-    """Return a line for each checkpoint, with the runs that were forked from it below."""
-    row, versions, forks = found.target.row, found.versions, found.forks()
-    lines: list[Line] = []
+    """Return a line for each checkpoint. On a terminal, the runs that were forked from it are below."""
+    row, versions = found.target.row, found.versions
+    if not screen.fancy:
+        rows = [
+            (
+                str(v.id),
+                f"@{v.seq}",
+                clean(v.trigger or ""),
+                step_name(v.step or "-"),
+                screen.when(v.at),
+                _note(v),
+            )
+            for v in versions
+        ]
+        return [[(line, "")] for line in columns(rows)]
+    lines, forks = list[Line](), found.forks()
     if found.target.version is None and row.seq > versions[0].seq:
         lines.append([("○ ", "dim"), (f"@{row.seq}", "dim"), ("  not saved yet", "dim")])
     whys = [

@@ -724,13 +724,9 @@ _HASH, _STORED = itemgetter(1), itemgetter(2)
 
 
 def _openssl() -> Callable[..., HASH]:
-    try:
-        from _hashlib import openssl_sha256
-    except ImportError:  # a Python built without OpenSSL
-        from hashlib import sha256
+    from hashlib import sha256
 
-        return sha256
-    return openssl_sha256
+    return sha256
 
 
 def _own() -> Callable[..., HASH]:
@@ -743,8 +739,7 @@ def _own() -> Callable[..., HASH]:
     return found
 
 
-_OWN = _own()
-sha256: Callable[..., HASH] = _openssl() if "_hashlib" in sys.modules else _OWN
+sha256: Callable[..., HASH] = _openssl() if "_hashlib" in sys.modules else _own()
 
 
 def long_sha256(data: bytes = b"") -> HASH:
@@ -760,8 +755,6 @@ def term(collection: str, key: str, value_hash: bytes) -> int:
 def sum_of(collection: str, rows: Collection[Row]) -> int:
     """Return what many live records of one collection add to the digest: the sum of ``term`` of each."""
     hashed = _openssl() if len(rows) > _PAYS else sha256
-    if sys.version_info < (3, 12):  # there the interpreter's own starts faster on short texts
-        hashed = _OWN
     prefix = f"{collection}\0".encode()
     terms = [hashed(prefix + key.encode() + b"\0" + hash).digest() for key, hash, _ in rows]
     return sum(map(int.from_bytes, terms))

@@ -11,7 +11,4 @@ recorded result. A step is recognised by its path: the branches it is in, and th
 innermost one. A digest of its arguments says whether it is still the same call.
 """
 
-try:
-    import _hashlib as _hashlib  # before anything that hashes: see leftoff.model.codec
-except ImportError:  # a Python built without OpenSSL
-    pass
+import hashlib as hashlib  # before anything that hashes: see leftoff.model.codec

@@ -8,19 +8,16 @@ from __future__ import annotations
 
 from functools import partial
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from leftoff.errors import Diverged, Invalid, LeftoffError, Usage
-from leftoff.model.changes import NOTHING, TYPE
+from leftoff.model.changes import NOTHING, TYPE, Scrubber
 from leftoff.model.codec import encode as stored
 from leftoff.model.codec import mark, sha256, text, thaw
 from leftoff.model.ids import shown_step
 from leftoff.model.typed import readable, typed
 from leftoff.python.value_kinds import OWN_TYPES, class_name, kind_of
 from leftoff.python.values import EXACT, encode_value, with_marks
-
-if TYPE_CHECKING:
-    from leftoff.model.changes import Scrubber
 
 MORE = "*"  # positional arguments that no parameter names
 SHOWN = 200  # characters of canonical JSON: arguments up to this size are in the record as they are

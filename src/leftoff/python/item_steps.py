@@ -197,11 +197,17 @@ class ItemMap:
         self._live: dict[str, Step] = {}  # items that are under way
 
     def run(self, max_parallel: int) -> Any:
-        """Make the calls. Return the results, or a coroutine that does and gives them."""
+        """Return the results of all items, or a coroutine that does. Raise the first failure, unless the map keeps
+        going."""
         return self._course(max_parallel) if self._is_async else plainly(self._course(max_parallel))
 
     async def _course(self, max_parallel: int) -> Results[Any]:
-        todo = self._left()
+        steps, change = self._steps, self._attempts.on_code_change
+        todo = [
+            number
+            for number, (_, below, given) in enumerate(self._items)
+            if self._again or not steps.finished(below, given, self.name, change)
+        ]
         with self._whole(todo):
             if self._is_async:
                 await in_tasks(self, todo, max_parallel)
@@ -213,18 +219,14 @@ class ItemMap:
                     in_threads(self, todo, max_parallel)
                 except BaseException:
                     self.stopped = True
-                    self._steps.drop(list(self._live.values()))
+                    steps.drop(list(self._live.values()))
                     raise
-        return self._close()
-
-    def _left(self) -> list[int]:
-        """Return the items that are to be called."""
-        steps, change = self._steps, self._attempts.on_code_change
-        return [
-            number
-            for number, (_, below, given) in enumerate(self._items)
-            if self._again or not steps.finished(below, given, self.name, change)
-        ]
+        for number, (_, below, _) in enumerate(self._items):
+            if steps.done(below):
+                self.results[number] = steps.result(below)
+        if self.results.failures and not self._keep_going:
+            raise next(iter(self.results.failures.values()))
+        return self.results
 
     def make(self, index: int) -> Any:
         """Call the function for one item, or return a coroutine that does."""
@@ -268,12 +270,3 @@ class ItemMap:
             text = f"{len(failures)} of {len(self._items)} items of {self.name} failed: {names}{more}."
             self._steps.left_undone = text
             print(f"leftoff: {text} Start it again to retry those.", file=sys.stderr)
-
-    def _close(self) -> Results[Any]:
-        """Return the results of all items. Raise the first failure, unless the map keeps going."""
-        for number, (_, below, _) in enumerate(self._items):
-            if self._steps.done(below):
-                self.results[number] = self._steps.result(below)
-        if self.results.failures and not self._keep_going:
-            raise next(iter(self.results.failures.values()))
-        return self.results

@@ -38,8 +38,11 @@ from leftoff.clock import Clock
 from leftoff.engine import find
 from leftoff.engine import step_lifecycle as lifecycle
 from leftoff.engine.commit import Head, Seal, new_token
+from leftoff.engine.history import Diff, diff
 from leftoff.engine.lease import gone
 from leftoff.engine.opening import status_changes
+from leftoff.engine.project_files import given_path
+from leftoff.engine.restoring import RestorePlan, Restorer
 from leftoff.engine.run_info import LIMITS, RunInfo, run_info
 from leftoff.engine.run_reader import Reader, Value, need_version
 from leftoff.engine.step_lifecycle import note_record
@@ -69,8 +72,6 @@ from leftoff.store.base import View
 from leftoff.store.rows import RunRow
 
 if TYPE_CHECKING:
-    from leftoff.engine.history import Diff
-    from leftoff.engine.restoring import RestorePlan, Restorer
     from leftoff.python.store_api import Store
 
 P = ParamSpec("P")
@@ -288,8 +289,6 @@ class RunView(Readable):
 
     def diff(self, old: str | int | Version, new: str | int | Version | None = None) -> Diff:
         """What changed from ``old`` to ``new`` (left out: to the newest version)."""
-        from leftoff.engine.history import diff
-
         left = self._version(old)
         newest = self._at or self._store.read(lambda view: self._row(view).seq)
         right = self._version(new).seq if new is not None else newest
@@ -611,8 +610,6 @@ class Run(RunView):
 
     def restore(self, ref: str | int | Version, *paths: Any, yes: bool = False) -> list[str]:
         """Single files as they were at a version; those that had to be restored or deleted."""
-        from leftoff.engine.project_files import given_path
-
         version = self._version(ref)
         names = [given_path(self._owner.project, os.fsdecode(path)) for path in paths]
         with self._buffer.committing:
@@ -645,8 +642,6 @@ class Run(RunView):
 
     def _restorer(self, version: Version) -> Restorer:
         """Return what brings files and records back to a version, under the lease of this process."""
-        from leftoff.engine.restoring import Restorer
-
         buffer = self._buffer
         buffer.must_drive()
         self.commit()

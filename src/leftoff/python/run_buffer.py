@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from time import monotonic
 from typing import Any
 
-from leftoff.clock import Clock
+from leftoff.clock import Clock, iso
 from leftoff.engine import lease
 from leftoff.engine import step_lifecycle as lifecycle
 from leftoff.engine.commit import (
@@ -226,7 +225,6 @@ class RunBuffer:
         self._orders: dict[str, int] = {}  # the last order below each parent
         self._folded = head.seq
         self._pid = os.getpid()
-        self._second, self._written = -1, ""
 
     def row(self, view: View) -> RunRow:
         row = view.run_row(self.run)
@@ -235,12 +233,7 @@ class RunBuffer:
         return row
 
     def now(self) -> str:
-        """Return the time as ``clock.iso`` does. The seconds are formatted once: thousands of steps end in one."""
-        second, rest = divmod(self.clock.now(), 1000)
-        if second != self._second:
-            self._written = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(second))
-            self._second = second
-        return f"{self._written}.{rest:03d}Z" if rest else f"{self._written}Z"
+        return iso(self.clock.now())
 
     def not_durable(self) -> dict[tuple[str, str], Change]:
         """Return the changes that wait for a commit or are being committed, by their address."""

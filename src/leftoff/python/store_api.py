@@ -9,14 +9,15 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
 from types import MethodType
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from leftoff.clock import SYSTEM, Clock
-from leftoff.engine import find, project, settings
+from leftoff.engine import find, project, run_states, settings
 from leftoff.engine.commit import Head, Terms
 from leftoff.engine.continue_run import go_on, run_or_start
 from leftoff.engine.find import READS, RESUMES, Which, need_store
 from leftoff.engine.findings import check_codes
+from leftoff.engine.forking import ForkRequest, fork_version
 from leftoff.engine.judge import Verdict, judge_for_program, told_to_program
 from leftoff.engine.lease import need_free
 from leftoff.engine.opening import Opening, open_run, start_new_run
@@ -32,10 +33,6 @@ from leftoff.model.words import FINISHED
 from leftoff.python.run_api import Run, RunView
 from leftoff.python.values import encode_variable
 from leftoff.store.rows import RunRow
-
-if TYPE_CHECKING:
-    from leftoff.engine.run_states import FsckReport
-
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -225,8 +222,6 @@ class Store:
             print(f"leftoff: {line}", file=sys.stderr)
 
     def _fork(self, run: Run, ref: Any, branch: str, run_id: str | None, variables: dict[str, Any]) -> Run:
-        from leftoff.engine.forking import ForkRequest, fork_version
-
         row = self._store.read(run._buffer.row)
         target = find.Target(row, run._version(ref) if ref is not None else None)
         wanted = ForkRequest(branch, run_id, _encoded(variables), scrubber=self._redactor)
@@ -290,43 +285,31 @@ class Store:
 
     # -- keeping it in order
 
-    def fsck(self, *, repair: bool = False) -> FsckReport:
+    def fsck(self, *, repair: bool = False) -> run_states.FsckReport:
         """Check every byte that can be checked; ``repair`` sets damage aside."""
-        from leftoff.engine.run_states import fsck
-
-        return fsck(self._store, repair=repair)
+        return run_states.fsck(self._store, repair=repair)
 
     def prune(self, run_id: str, drop: Iterable[str] = ()) -> int:
         """Drop checkpoints, and the data that only they need; bytes given back to the file system."""
-        from leftoff.engine.run_states import drop_checkpoints
-
-        return drop_checkpoints(self._store, run_id, drop)
+        return run_states.drop_checkpoints(self._store, run_id, drop)
 
     def remove(self, run_id: str) -> None:
         """Move a run to the trash, from where ``undelete`` brings it back."""
-        from leftoff.engine.run_states import set_aside
-
         need_store(self._store, run_id)
         row = self._store.read(lambda view: find_run(view, run_id))
-        set_aside(self._store, row, now=self._clock.now(), trash=True)
+        run_states.set_aside(self._store, row, now=self._clock.now(), trash=True)
 
     def trash(self) -> Sequence[dict[str, Any]]:
         """Return the runs that ``undelete`` brings back, the last one first."""
-        from leftoff.engine.run_states import in_trash, trashed_to_json
-
-        return [trashed_to_json(each) for each in in_trash(self._store)]
+        return [run_states.trashed_to_json(each) for each in run_states.in_trash(self._store)]
 
     def undelete(self, run_id: str) -> None:
         """Bring back a run from the trash or the archive."""
-        from leftoff.engine.run_states import bring_back
-
-        bring_back(self._store, run_id, self._clock.now())
+        run_states.bring_back(self._store, run_id, self._clock.now())
 
     def sweep(self) -> int:
         """Drop the remains of crashes."""
-        from leftoff.engine.run_states import sweep_store
-
-        return sweep_store(self._store)
+        return run_states.sweep_store(self._store)
 
     def backup(self, folder: str | os.PathLike[str]) -> None:
         """Write a consistent copy into a new folder, while others write."""

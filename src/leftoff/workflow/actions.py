@@ -84,10 +84,6 @@ class LiveAttempt:
         """Return the process that runs for it now."""
         return {RUNNING: self.process, CHECKING: self.checker}.get(self.phase)
 
-    @property
-    def is_item(self) -> bool:
-        return self.item is not NOTHING
-
 
 @dataclass
 class StepLeft:

@@ -65,9 +65,6 @@ class Page:
         if token:
             self.tx.end_attempt(token, self.at, code)
 
-    def put(self, collection: str, key: str, value: Any) -> None:
-        self.changes.put(collection, key, value)
-
     def row(self) -> RunRow:
         row = self.tx.run_row(self.run)
         assert row is not None
@@ -292,7 +289,7 @@ class StepWaits(Entry):
         page.move(path, record)
         if approval is None:
             return None
-        page.put("approval", path, approval)
+        page.changes.put("approval", path, approval)
         return Seal("approval", path, approval["ask"])
 
 
@@ -337,7 +334,7 @@ class OuterEnds(Entry):
     def write(self, page: Page) -> Seal | None:
         page.move(self.path, lifecycle.end(page.step(self.path), self.status, page.steps.now))
         for key, value in self.seen.items():
-            page.put("context", key, value)
+            page.changes.put("context", key, value)
         return Seal(self.trigger, self.path) if self.trigger else None
 
 
@@ -382,7 +379,7 @@ class RunSettles(Entry):
         if row.status != status:
             status_changes(page.changes, status, page.at)
         if allowed != row.card.get("allowed", 0):
-            page.put("run", "allowed", allowed)
+            page.changes.put("run", "allowed", allowed)
         remember_git(self.git[0], row, page.changes, self.git[1])
         return self.seal
 

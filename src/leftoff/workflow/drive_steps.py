@@ -434,7 +434,7 @@ def _complete(driver: Driver, live: LiveAttempt) -> None:
     if step.persist is not None:
         left.variables = {key: value for key, value in variables.items() if key in step.persist}
     left.criteria = {
-        f"{live.unit}: {name}" if live.is_item else name: met for name, met in live.results.items()
+        name if live.item is NOTHING else f"{live.unit}: {name}": met for name, met in live.results.items()
     }
     if live.cache is not None:
         left.cache = {"parts": live.cache, **({"variables": left.variables} if left.variables else {})}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Collection
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from leftoff.errors import Invalid
@@ -321,7 +322,7 @@ class StepReader:
         for field in (*names, *(("retries", "timeout", "idempotent") if kind in _WORKING else ())):
             if field in inherited.fields:
                 draft.fields[field] = inherited.fields[field]
-                draft.sites += [site.within(draft.path) for site in inherited.sites.get(field, ())]
+                draft.sites += [replace(site, step=draft.path) for site in inherited.sites.get(field, ())]
         draft.needs = given.get("needs")
         self._read(draft, given)
         if kind in _WORKING:

@@ -13,6 +13,7 @@ import signal
 import sys
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from leftoff.errors import CannotResume
@@ -143,7 +144,8 @@ def kill(process: Process) -> None:
             # While the shim lives, the number is its session's. So it is killed last.
             others = [pid for pid in members(process.pid) if pid != process.pid]
             signal_all(others, signal.SIGKILL, process.pid)
-            _send_group(process.pid)
+            with suppress(OSError):
+                os.killpg(process.pid, signal.SIGKILL)
         else:
             signal_all(_left(process), signal.SIGKILL, process.pid)
         if process.scope != scope() or not alive(process):
@@ -198,13 +200,6 @@ class Rest:
         if session == NO_SESSION or os.getpgrp() != session:  # not started by a shim: the session is not ours
             return [self._first] if started(self._first) else []
         return [pid for pid in members(session) if pid not in (session, os.getpid())]
-
-
-def _send_group(group: int) -> None:
-    try:
-        os.killpg(group, signal.SIGKILL)
-    except OSError:
-        pass
 
 
 def send_signal(process: Process, number: int) -> bool:

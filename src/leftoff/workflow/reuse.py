@@ -14,8 +14,10 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from leftoff.engine.file_state import compare_files, hash_file
+from leftoff.engine.file_versions import has_copy
 from leftoff.engine.imported_runs import may_run
 from leftoff.engine.redactor import Redactor
+from leftoff.engine.restoring import put_file_back
 from leftoff.engine.run_reader import Reader
 from leftoff.engine.settings import CALLER
 from leftoff.errors import Invalid, LeftoffError
@@ -163,8 +165,6 @@ class Reuse:
         return self._runs
 
     def _with_outputs(self, row: RunRow, record: dict[str, Any]) -> ReuseDecision:
-        from leftoff.engine.file_versions import has_copy
-
         def read(view: View) -> dict[str, dict[str, Any]]:
             reader = Reader(self._store, view, row.run, row.run_id)
             found = {path: reader.value("artifact", path) for path in record.get("outputs") or ()}
@@ -189,8 +189,6 @@ class Reuse:
 
     def bring_back(self, earlier: Earlier) -> None:
         """Restore the missing outputs from their copies."""
-        from leftoff.engine.restoring import put_file_back
-
         for path in earlier.missing:
             try:
                 put_file_back(self._store, self._state.project, path, earlier.outputs[path])

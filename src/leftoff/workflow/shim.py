@@ -141,8 +141,8 @@ def wait_for_go(channel: int) -> bool:
 def attempt(order: Order, channel: int, bell: Bell, redactor: Redactor | None) -> bool:
     """Run one job and report it. Return whether this process can take another one."""
     folder = os.fsdecode(order.folder)
-    try:
-        create_exit(folder)
+    try:  # an empty exit: if there is none, resume concludes that the command did not run
+        os.close(os.open(f"{folder}/exit", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
     except OSError as error:
         exit = Exit(NOT_EXECUTABLE, at=now(), error=f"{folder} cannot be written to: {error.strerror}")
         record_exit(exit, folder, channel, free=False)
@@ -158,11 +158,6 @@ def attempt(order: Order, channel: int, bell: Bell, redactor: Redactor | None) -
     if course.left:
         os.killpg(0, signal.SIGKILL)
     return free
-
-
-def create_exit(folder: str) -> None:
-    """Create the empty exit file. If it is missing, resume concludes that the command did not run."""
-    os.close(os.open(f"{folder}/exit", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
 
 
 def record_exit(exit: Exit, folder: str, channel: int, free: bool) -> None:
@@ -350,7 +345,9 @@ class Course:
         if self._deadline is None or monotonic() < self._deadline:
             return
         if self._ending:
-            self._kill()
+            signal_all(self._others(), KILL)
+            self._killed_at = self._killed_at or monotonic()
+            self._deadline = monotonic() + LOOK_S  # again, for what was forked meanwhile
         elif self._status is None:
             self._timed_out = True
             self._terminate(self._others())
@@ -363,11 +360,6 @@ class Course:
         for number in (TERM, CONT):
             os.killpg(self._me, number)  # in one call, so that no fork escapes; the shim ignores it
             signal_all(elsewhere, number)
-
-    def _kill(self) -> None:
-        signal_all(self._others(), KILL)
-        self._killed_at = self._killed_at or monotonic()
-        self._deadline = monotonic() + LOOK_S  # again, for what was forked meanwhile
 
 
 def _group(pid: int) -> int:

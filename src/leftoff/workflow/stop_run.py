@@ -7,7 +7,6 @@ import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 from leftoff.engine.commit import Seal, Terms, report
 from leftoff.engine.find import need_run
@@ -18,14 +17,12 @@ from leftoff.engine.run_reader import definition_of
 from leftoff.engine.step_lifecycle import put_back, steps_in
 from leftoff.errors import LeaseHeld, NotFound
 from leftoff.host import ALIVE, Process, this_process
+from leftoff.model.changes import ChangeSet, Scrubber
 from leftoff.model.words import FINISHED
 from leftoff.store.base import SqlStore, Tx
 from leftoff.store.rows import Lease, RunRow
 from leftoff.workflow import process_groups as groups
 from leftoff.workflow.attempt_folder import GRACE_S as GRACE
-
-if TYPE_CHECKING:
-    from leftoff.model.changes import ChangeSet, Scrubber
 
 LOOK = 0.02
 PATIENCE = 15.0  # beyond the grace that the driver gives its steps

@@ -124,8 +124,17 @@ class TakeUp:
 
     def put_back(self) -> Driver:
         """Put back what is to be done, in one commit. Then follow and adopt what was in flight."""
-        self._remember_trust()
-        self._end_strays()
+        store, definition = self.setting.store, self.driver.workflow.digest
+        agreed = self.checks.definitions.is_named or any(finding.digest for finding in self.verdict.findings)
+        if agreed and not may_run(store, self.row, definition):
+            agree(store, self.row, definition)  # the user named the file of an imported run, or was asked
+        # Processes that nothing waits for any more end before their steps may run again.
+        alive = [a.process for a in self._strays if a.process is not None and groups.lives(a, store.folder)]
+        groups.end_processes(alive, self.setting.grace)
+        for attempt in self._strays:
+            left = groups.attempt_folder_of(attempt, store.folder)
+            self.driver.add(AttemptEnds(attempt.token, _exit_code(left), tidy=left))
+        self.driver.commit()
         self.driver.roll_back()
         self.state.load()
         self.driver.expire_approvals()
@@ -142,23 +151,6 @@ class TakeUp:
         self.driver.tell_waiting()
         self._restore()
         return self.driver
-
-    def _remember_trust(self) -> None:
-        """Store that the user agreed to the definition of an imported run, or named its file."""
-        asked = any(finding.digest for finding in self.verdict.findings)
-        digest = self.driver.workflow.digest
-        if (asked or self.checks.definitions.is_named) and not may_run(self.setting.store, self.row, digest):
-            agree(self.setting.store, self.row, digest)
-
-    def _end_strays(self) -> None:
-        """End processes that nothing waits for any more, before their steps may run again."""
-        folder = self.setting.store.folder
-        alive = [a.process for a in self._strays if a.process is not None and groups.lives(a, folder)]
-        groups.end_processes(alive, self.setting.grace)
-        for attempt in self._strays:
-            left = groups.attempt_folder_of(attempt, folder)
-            self.driver.add(AttemptEnds(attempt.token, _exit_code(left), tidy=left))
-        self.driver.commit()
 
     def _reopen(self) -> None:
         """Commit what is put back, and what becomes of each attempt that is not taken over."""
@@ -302,7 +294,7 @@ class Reopening(Entry):
                 page.steps.put(path, record)
         for collection, given in (("context", self._about), ("variable", self._request.variables)):
             for key, value in given.items():
-                page.put(collection, key, value)
+                page.changes.put(collection, key, value)
         return self._request.seal()
 
     def _after(self, path: str, record: Record, repeated: Collection[str]) -> Record:

@@ -10,9 +10,10 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from leftoff.errors import LeftoffError
+from leftoff.workflow.definition import Graph, StepDefinition, Workflow
 from leftoff.workflow.shell_values import (
     RefusedValue,
     ScriptValue,
@@ -43,9 +44,6 @@ from leftoff.workflow.templates import (
     value_names,
 )
 from leftoff.workflow.yaml_source import Problems, nearest, position
-
-if TYPE_CHECKING:
-    from leftoff.workflow.definition import Graph, StepDefinition, Workflow
 
 NOT_SET = "Give it under `vars` or with --var, or name it where an earlier step sets it."
 _WORDS = re.compile(r"[^\W\d]\w*")

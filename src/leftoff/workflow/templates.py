@@ -15,7 +15,7 @@ import os
 import re
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import minijinja
@@ -216,10 +216,6 @@ class Site:
     text: str
     mode: str
     item: bool = True
-
-    def within(self, step: str) -> Site:
-        """Return the same template for a step that inherits it."""
-        return replace(self, step=step)
 
     def offset(self, start: int, snippet: str, source: str) -> int:
         """Return where in the source a piece of the template begins.
