@@ -323,7 +323,7 @@ def _words(kind: str, event: Event, known: Progress) -> str:
             elif event.get("status") == "skipped":
                 said = "all items were skipped"
             outputs = [clean(str(path)) for path in event.get("outputs") or ()]
-            return said + (f" → {_listed(outputs)}" if outputs else "") + (f" ({why[2:]})" if why else "")
+            return said + (f" → {_listed(outputs)}" if outputs else "") + why
         case "step_skipped":
             return f"skipped{why}"
         case "step_failed":

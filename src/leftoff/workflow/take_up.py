@@ -229,7 +229,7 @@ class TakeUp:
         driver, attempt, step, live = self.driver, orphan.attempt, orphan.step, self._live(orphan)
         live.phase, live.process = RUNNING, attempt.process
         alive = orphan.action == REATTACH
-        live.why = f"{_TAKEN_AS[orphan.action]}: {'its driver had died' if alive else orphan.why}"
+        live.why = "reattached after its driver had died" if alive else f"adopted: {orphan.why}"
         live.began = time.monotonic() - max(0, self.setting.clock.now() - attempt.started_at) / 1000
         live.expands = step.foreach is not None and orphan.unit == step.path
         driver.scheduler.claim(orphan.unit, step.path)
