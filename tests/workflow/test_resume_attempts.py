@@ -46,7 +46,7 @@ def test_a_living_process_is_followed(flow: Flow) -> None:
     driver.end(0)
     record = flow.steps()["a"]
     assert ("completed", 1) == (record["status"], record["attempt"])
-    assert record["why"].startswith("reattached: ")
+    assert record["why"].startswith("reattached after")
     assert 1 == len(flow.starts("a"))
     assert "before\nafter\n" == flow.succeed("logs", "r", "a").out
 
