@@ -18,7 +18,8 @@ sha256(stored bytes)) modulo 2**256`` over the live records. Adding and removing
 leaves no trace in it, and it can be checked at every kept version after any pruning. It detects corruption; it is not a
 signature.
 
-The C encoder of the standard library's ``json`` is made once: ``json.dumps`` makes one for each value.
+The C parts of the standard library's ``json`` are used directly, because importing ``json`` costs each command two
+milliseconds.
 
 OpenSSL's sha256 is several times as fast on long input, but loading OpenSSL takes two milliseconds. So it is used if it
 is loaded already (the Python API loads it); a command that hashes a few records uses the interpreter's own. Code that
@@ -28,11 +29,10 @@ has much to hash calls ``long_sha256``, which is always OpenSSL's.
 from __future__ import annotations
 
 import sys
-from _json import encode_basestring, make_encoder
+from _json import encode_basestring, make_encoder, make_scanner
 from _operator import itemgetter
 from collections.abc import Callable, Collection, Iterable, Iterator
 from itertools import chain, islice
-from json.decoder import JSONDecoder
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from leftoff.errors import Corrupt, Frozen, Invalid, Redacted
@@ -375,6 +375,18 @@ def _constant(word: str) -> NoReturn:
     raise ValueError(f"{word} is not JSON")
 
 
+class _Context:
+    """The options of the C scanner."""
+
+    strict = True
+    object_hook = None
+    object_pairs_hook = None
+    parse_float = float
+    parse_int = int
+    parse_constant = staticmethod(_constant)
+    memo: dict[str, str] = {}
+
+
 _quote: Callable[[Any], str] = encode_basestring
 
 
@@ -387,7 +399,7 @@ def _encoder(sort: bool) -> Callable[[Any, int], Iterable[str]]:
 
 
 _iterencode_as_is, _iterencode = _encoder(sort=False), _encoder(sort=True)
-_decoder: Any = JSONDecoder(parse_constant=_constant)
+_scan: Callable[[str, int], Any] = make_scanner(_Context())  # type: ignore[arg-type]
 
 
 def exact_copy(value: Any, names: set[str], depth: int = MAX_DEPTH) -> Any:
@@ -607,12 +619,16 @@ def decode(data: bytes | str) -> Any:
     """Return the value of JSON text. Raise ``ValueError`` if it is not JSON."""
     source = data.decode() if isinstance(data, bytes) else data
     try:
-        value, end = _decoder.scan_once(source, 0)
-        return value if end == len(source) else _decoder.decode(source)  # it has blanks around it
-    except StopIteration:
-        return _decoder.decode(source)
-    except RecursionError as error:
-        raise ValueError("nested too deep") from error
+        value, end = _scan(source, _skip(source, 0))
+    except (StopIteration, RecursionError) as error:
+        raise ValueError("not JSON") from error
+    except SystemError:  # the C scanner can only say what is wrong once this is loaded
+        import json.decoder
+
+        value, end = json.decoder.JSONDecoder(parse_constant=_constant).raw_decode(source, _skip(source, 0))
+    if _skip(source, end) != len(source):
+        raise ValueError(f"extra text after the JSON value, at character {end}")
+    return value
 
 
 def key_twice(source: str) -> str | None:
@@ -624,8 +640,16 @@ def key_twice(source: str) -> str | None:
         if len(set(keys)) < len(keys):
             found.append(next(key for key in keys if keys.count(key) > 1))
 
-    JSONDecoder(object_pairs_hook=look).decode(source)
+    context: Any = _Context()
+    context.object_pairs_hook = look
+    make_scanner(context)(source, _skip(source, 0))
     return found[0] if found else None
+
+
+def _skip(source: str, index: int) -> int:
+    while index < len(source) and source[index] in " \t\r\n":
+        index += 1
+    return index
 
 
 def _normal(value: Any, path: str, depth: int) -> Any:
@@ -711,9 +735,7 @@ def payload(stored: bytes, where: str) -> Any:
 
 def holes(stored: bytes) -> list[list[Any]]:
     """Return the paths that were redacted in a stored value."""
-    return (
-        list(_decoder.raw_decode(stored[10:].decode())[0]) if stored[:1] == REDACTED else []
-    )  # after R{"paths":
+    return list(_scan(stored[10:].decode(), 0)[0]) if stored[:1] == REDACTED else []  # after R{"paths":
 
 
 # -- hashes and digests

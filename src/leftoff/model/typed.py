@@ -55,9 +55,10 @@ def json_value(word: str, what: str) -> Any:
     try:
         value = decode(word)
     except ValueError as error:
+        why = str(error)
         shown = word if len(word) <= 60 else word[:60] + "…"
         raise Usage(
-            f"{what} is not JSON: {shown!r} ({error}).",
+            f"{what} is not JSON: {shown!r}" + (f" ({why})." if why != "not JSON" else "."),
             hint="""Text needs its own quotes: '"text"'. Lists and objects: '[1, 2]', '{"a": 1}'.""",
         ) from None
     return _storable(value, what)
