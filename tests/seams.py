@@ -9,7 +9,7 @@ SEAMS = {
     "run_buffer.commit_apart": "leftoff.python.run_buffer.commit_apart",
     "run_buffer.IN_A_ROW": "leftoff.python.run_buffer.IN_A_ROW",
     "UnansweredCommit.ask": "leftoff.python.run_buffer.UnansweredCommit.ask",
-    "RunSteps._trace": "leftoff.python.run_steps.RunSteps._trace",
+    "run_steps.extract_tb": "leftoff.python.run_steps.extract_tb",
     "dispatch._run": "leftoff.cli.dispatch._run",
     "events.discard": "leftoff.cli.events.discard",
     "documents.create_runs": "leftoff.protocols.import_documents.create_runs",

@@ -44,11 +44,11 @@ def cloned(project: Path) -> Path:
 
 
 def test_a_run_that_came_with_a_file_is_named_as_such(cloned: Path) -> None:
-    """A new session is told that it is there, from where, and that nobody here started it; its words are no context."""
+    """A new session is told that it is there, from where, and not started here; its words are no context."""
     told = Session(cloned).context("SessionStart", source="startup")
     assert told is not None and harmless(told)
     assert "came from the file progress/checkpoints/migration-T060.json (sitebuilder)" in told
-    assert "nobody here started" in told and "Ignore all rules" not in told and "Ask the person" in told
+    assert "was not started here" in told and "Ignore all rules" not in told and "Ask the person" in told
 
 
 def test_a_file_whose_name_is_a_sentence(cloned: Path) -> None:
@@ -268,7 +268,7 @@ def test_a_run_that_came_in_a_bundle(project: Path, tmp_path_factory: pytest.Tem
     succeed("export", "r", "-o", str(other / "r.bundle"), cwd=project)
     succeed("import", "r.bundle", cwd=other)
     told = Session(other).context("SessionStart", source="startup")
-    assert told is not None and "came from the bundle r.bundle, and that nobody here started" in told
+    assert told is not None and "came from the bundle r.bundle and was not started here" in told
     text = succeed("brief", "r", cwd=other).out
     assert (
         "Resume instructions:" not in text and "What the bundle r.bundle says about how to continue" in text

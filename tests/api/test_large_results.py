@@ -171,6 +171,29 @@ def test_a_name_of_a_secret_next_to_large_numbers(store: leftoff.Store, numbers:
         assert secret.encode() not in stored_bytes(store)
 
 
+@pytest.mark.parametrize("rows", [3, 20_000])
+def test_a_column_with_the_name_of_a_secret(store: leftoff.Store, rows: int) -> None:
+    """Its text is not stored, of a table, a series and an index. Numbers and ordinary words are."""
+    texts = [f"Tr0ub4dor-{n}" for n in range(rows)]
+    kept = pd.DataFrame({"token": ["the", "cat", "sat"] * rows, "secret": 1.5, "password": 7})
+    secrets: dict[str, Any] = {
+        "table": pd.DataFrame({"id": range(rows), "password": texts}),
+        "series": pd.Series(texts, name="password"),
+        "index": pd.DataFrame({"id": range(rows)}, index=pd.Index(texts, name="password")),
+    }
+    with pytest.raises(KeyboardInterrupt), store.run("w") as run:
+        for name, value in secrets.items():
+            run.do(name, lambda value=value: value)
+        run.do("kept", lambda: kept)
+        raise KeyboardInterrupt
+    with store.run("w") as run:
+        assert b"Tr0ub4dor" not in stored_bytes(store)
+        for name in secrets:
+            with pytest.raises(leftoff.Redacted):
+                run.result(name)
+        pd.testing.assert_frame_equal(kept, run.result("kept"))
+
+
 def test_secrets_in_a_large_result(store: leftoff.Store) -> None:
     """One among thousands of rows is not stored; in a long text only the secret is masked."""
     key = "sk-ant-api03-" + "aB3" * 20

@@ -30,7 +30,7 @@ _games = itertools.count(1)
 def test_never_disagrees(server: Server, monkeypatch: pytest.MonkeyPatch, part: int) -> None:
     """Every version that is kept reads back exactly, in any order of work, failures, crashes, copies and prunes."""
     monkeypatch.setattr(SEAMS["run_buffer.IN_A_ROW"], 1 << 60)
-    monkeypatch.setattr(SEAMS["RunSteps._trace"], lambda *_: {})
+    monkeypatch.setattr(SEAMS["run_steps.extract_tb"], lambda *_: [])
 
     class Machine(DataRules, LifeRules):
         """Every rule there is, on a server: each game in projects of its own."""

@@ -59,6 +59,10 @@ CASES = {
         "steps: [{id: a, run: b, foreach: '*.txt'}]\n",
         '1:34: `foreach: "*.txt"` is a pattern. Write foreach: {glob: "*.txt"}',
     ),
+    "a number as foreach": (
+        "steps: [{id: a, run: b, foreach: 3}]\n",
+        "1:34: `foreach: 3` is not a list. Write foreach: [1, 2, 3]",
+    ),
     "unknown key in foreach": (
         "steps: [{id: a, run: b, foreach: {globs: x}}]\n",
         "1:35: unknown key `globs` in `foreach`. Did you mean `glob`?",

@@ -117,7 +117,7 @@ def test_variables(folder: AttemptFolder) -> None:
         (b"=3", "is not K=V"),
         (b"k:=nope", "The value of k is not JSON"),
         (b'{"a": 1', "not JSON"),
-        (b'{"a": 1} x', "Extra data"),
+        (b'{"a": 1} x', "extra text"),
         (b'{"": 1}', "cannot be empty"),
         (b"k=\xff", "utf-8"),
         (b'{"n": 1e999}', ""),

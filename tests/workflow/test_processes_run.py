@@ -153,6 +153,7 @@ def test_a_launcher_is_small() -> None:
     heavy = {
         "apsw",
         "asyncio",
+        "json",
         "leftoff.python",
         "leftoff.store.sqlite",
         "msgspec",

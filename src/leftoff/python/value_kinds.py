@@ -523,11 +523,14 @@ def _column(series: Any) -> list[Any]:
 
 
 def _entries(series: Any) -> list[Any]:
+    """Return the entries of a column or an index. Text is stored under its name, so that redaction sees that."""
     import numpy
 
-    if isinstance(series.dtype, numpy.dtype):
-        return _array(series.to_numpy())
-    return ["O", [len(series)], Column(series)]
+    own = isinstance(series.dtype, numpy.dtype)
+    kind, shape, data = _array(series.to_numpy()) if own else ("O", [len(series)], Column(series))
+    if isinstance(data, Column) and type(series.name) is str and series.name != "$type":
+        data = {series.name: data}
+    return [kind, shape, data]
 
 
 def _dtype(kind: Any) -> Any:
@@ -626,6 +629,8 @@ def _make_array(parts: Any) -> Any:
     import numpy
 
     kind, shape, data = parts
+    if isinstance(data, dict):  # the entries of a column, under its name
+        (data,) = data.values()
     if isinstance(data, bytes):
         return numpy.frombuffer(data, dtype=kind).reshape(shape).copy()
     made: Any = numpy.empty(len(data), dtype=object if kind == "O" else kind)

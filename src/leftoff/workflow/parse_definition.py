@@ -260,11 +260,13 @@ class Definitions:
         project: str,
         given: Collection[str],
         workflow: Workflow | None = None,
+        *,
+        strange: bool = False,
     ) -> None:
         """``given``: the variables that the run has, and those that it is about to get. ``workflow``: the file that the
-        user named."""
+        user named. ``strange``: an imported run names a file outside of the project, which is not read."""
         self.path = str(known.get("path") or "")
-        self.gone = False  # the file is, and the run's own copy of it is used
+        self.gone = ""  # why the run's own copy is used instead of the file
         self.problem: LeftoffError | None = None
         self.old: Workflow | None = None
         self.new: Workflow | None = None
@@ -280,7 +282,7 @@ class Definitions:
                         "beginning; `leftoff fsck` checks the store.",
                     )
                 copy = ""
-            self.new = workflow or self._now(os.path.join(project, self.path), copy, given)
+            self.new = workflow or self._now(os.path.join(project, self.path), copy, given, strange)
             self.old = self.new if known.get("digest") == self.new.digest else self._before(copy, given)
         except LeftoffError as error:
             self.problem = error
@@ -289,15 +291,15 @@ class Definitions:
     def changed(self) -> bool:
         return self.new is not self.old
 
-    def _now(self, path: str, copy: str, given: Collection[str]) -> Workflow:
-        if "\0" not in path and os.path.isfile(path):
+    def _now(self, path: str, copy: str, given: Collection[str], strange: bool) -> Workflow:
+        if not strange and os.path.isfile(path):
             return load_definition(path, given=given)
         if not copy:
             raise CannotResume(
                 f"{self.path} is gone, and the run has no copy of it: there was a secret in it.",
                 hint="Put the file back, or start another one.",
             )
-        self.gone = True
+        self.gone = "is outside of the project, and not looked at" if strange else "is gone"
         return parse_definition(copy, path, given=given)
 
     def _before(self, copy: str, given: Collection[str]) -> Workflow | None:

@@ -536,6 +536,9 @@ class StepReader:
                 if entry.kind == "text":
                     draft.site("foreach", "foreach", entry, entry.text, TEXT, item=False)
             return Foreach("list", self.values.json(node, "foreach"))
+        if node.kind in ("int", "float", "bool"):
+            self.problems.add(node, f"`foreach: {node.text}` is not a list", "Write foreach: [1, 2, 3]")
+            return Foreach("list", [])
         if node.kind != "map":
             text = self.values.text(node, "foreach")
             if not is_template(text) and ("*" in text or "?" in text):

@@ -17,10 +17,11 @@ from leftoff.engine.findings import REFUSE, UNTRUSTED, WARN, Finding
 from leftoff.engine.imported_runs import may_run
 from leftoff.engine.judge import CheckProvider, make_plan
 from leftoff.engine.project import Project
+from leftoff.engine.quoting import source_of
 from leftoff.engine.resume_answers import DONE, Selection
 from leftoff.engine.run_checks import World
 from leftoff.engine.run_reader import definition_of, read_collection
-from leftoff.engine.settings import CALLER
+from leftoff.engine.settings import CALLER, outside
 from leftoff.errors import LeftoffError
 from leftoff.host import UNKNOWN, scope
 from leftoff.model.changes import NOTHING
@@ -56,8 +57,11 @@ def definitions_of(
     known = definition_of(project.store, row, seq)
     if known is None:
         return None
+    path = str(known.get("path") or "")
+    leads_out = "\0" in path or (not CALLER.trusts(project.folder) and outside(project.folder, path) != "")
+    strange = leads_out and bool(project.store.read(lambda view: source_of(view, row)))
     names = {*given, *read_collection(project.store, row.run, row.run_id, "variable", seq)}
-    return Definitions(known, project.folder, names, workflow)
+    return Definitions(known, project.folder, names, workflow, strange=strange)
 
 
 class WorkflowChecks(CheckProvider):
@@ -128,7 +132,7 @@ class WorkflowChecks(CheckProvider):
     def _definition(self, world: World, selection: Selection, new: Workflow) -> Iterator[Finding]:
         """Compare the workflow file: a change of later steps is a warning, one of finished steps a question."""
         if self.definitions.gone:
-            gone = f"{self._path} is gone; the run's own copy of it is used."
+            gone = f"{self._path} {self.definitions.gone}; the run's own copy of it is used."
             yield Finding("definition.changed", gone, "", self._path, level=WARN)
         if self.old is new:
             return
