@@ -37,7 +37,9 @@ class LifeRules(Ground):
         variables = {"x": value}
         real = self.store.start(workflow, steps=steps, variables=variables)
         run = world.Run(real.id)
-        run.add(world.opened(workflow, steps, variables, self.now))
+        why = next(info for info in self.store.list() if info.run_id == real.id).to_json()["why"]
+        assert why == "first run" or any(why.startswith(f"a new run: {other.id} ") for other in self.runs)
+        run.add(world.opened(workflow, steps, variables, self.now, why))
         self.runs.append(run)
         self.check_handle(self.adopt(run, real, 1))
 

@@ -272,15 +272,18 @@ def put_back(record: dict[str, Any]) -> dict[str, Any]:
     return {**out, "why": why} if why else {word: fact for word, fact in out.items() if word != "why"}
 
 
-def opened(workflow: str, steps: list[str], variables: dict[str, Any], now: str) -> State:
+def opened(workflow: str, steps: list[str], variables: dict[str, Any], now: str, why: str) -> State:
     """The state of a run that has just been started."""
-    program = os.path.basename(sys.argv[0] or "python") or "python"
+    program = os.path.basename(sys.argv[0])
+    if program in ("", "-c", "-m"):
+        program = "python"
     facts = {
         "workflow": workflow,
         "branch": "main",
         "status": "running",
         "created_at": now,
         "program": program,
+        "why": why,
     }
     state: State = {("run", key): Json(value) for key, value in facts.items()}
     for order, path in enumerate(steps):
@@ -290,10 +293,15 @@ def opened(workflow: str, steps: list[str], variables: dict[str, Any], now: str)
     return state
 
 
+LEFT_BEHIND = [("run", "completed_at"), ("run", "summary"), ("run", "why_again")]
+
+
 def forked(source: Run, version: Version, branch: str, now: str, variables: dict[str, Any]) -> State:
     """The first state of a fork: what was in flight is to be done again."""
-    state = {a: v for a, v in version.state.items() if a not in [("run", "completed_at"), ("run", "summary")]}
-    own = {"branch": branch, "status": "running", "created_at": now, "parent": f"{source.id}@{version.seq}"}
+    state = {a: v for a, v in version.state.items() if a not in LEFT_BEHIND}
+    parent = f"{source.id}@{version.seq}"
+    own = {"branch": branch, "status": "running", "created_at": now, "parent": parent}
+    own["why"] = f"forked from {parent}"
     for key, value in own.items():
         state["run", key] = Json(value)
     for (collection, key), record in list(state.items()):
@@ -318,7 +326,10 @@ def is_blocked(state: State) -> bool:
 def resumed(state: State) -> State:
     """A run that goes on: running, and what was in flight or failed is to be done."""
     out = dict(state)
-    if out["run", "status"].value != "running":
+    status = out["run", "status"].value
+    before = {"running": "was interrupted", "failed": "had failed"}.get(status, f"was {status}")
+    out["run", "why_again"] = Json(f"continued: it {before}")
+    if status != "running":
         out["run", "status"] = Json("running")
         out.pop(("run", "completed_at"), None)
     for (collection, key), record in state.items():
