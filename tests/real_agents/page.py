@@ -106,9 +106,13 @@ def text(rows: list[Row], how: str = MERGED) -> str:
     return out
 
 
+_MOST = 200  # characters of what failed
+
+
 def _cell(row: Row, notes: list[str]) -> str:
     if not row.note:
         return row.state
     whose = AGENTS[row.agent].title if row.agent in AGENTS else "All"
-    notes.append(" ".join(f"{whose}, {row.scenario.name}: {row.note}".split()))
+    note = row.note if row.state != FAILS or len(row.note) <= _MOST else f"{row.note[:_MOST]} …"
+    notes.append(" ".join(f"{whose}, {row.scenario.name}: {note}".split()))
     return f"{row.state} ({len(notes)})"
