@@ -194,8 +194,10 @@ def _array(parts: Any) -> Any:
 
 def _entries(parts: Any) -> list[Any]:
     kind, _, data = parts
-    if isinstance(data, dict):
+    if isinstance(data, dict) and "$type" in data:
         return _numbers(kind, a2b_base64(data["value"]))
+    if isinstance(data, dict):  # text of a column, under its name
+        (data,) = data.values()
     return [_readable(each) for each in data]
 
 
