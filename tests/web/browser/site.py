@@ -103,8 +103,11 @@ class Visit:
         return page
 
     def _heard(self, message: Any) -> None:
-        if message.type in ("error", "warning"):
-            self.complaints.append(message.text)
+        url = str(message.location.get("url"))
+        # The page may ask what an action would do while it is done: then there is nothing to decide any more.
+        decided = "404" in message.text and "/do/" in url
+        if message.type in ("error", "warning") and not decided:
+            self.complaints.append(f"{message.text} {url}")
 
     def go(self, path: str) -> Page:
         answer = self.page.goto(self.site.base + path)

@@ -80,8 +80,10 @@ function put(here, part, known) {
   const focus = here.contains(document.activeElement) ? path(document.activeElement) : null;
   const scrolled = [...here.querySelectorAll(".scroll, pre")].map((one) => [one.scrollTop, one.scrollLeft, one.scrollHeight - one.clientHeight - one.scrollTop < 4]);
   const before = new Set([...here.querySelectorAll("[data-row][id]")].map((one) => one.id));
+  const at = [...here.querySelectorAll("[data-row]")].findIndex((one) => one.classList.contains("is-chosen"));
   tellTimes(part);
   here.replaceWith(document.adoptNode(part));
+  if (at >= 0) part.querySelectorAll("[data-row]")[at]?.classList.add("is-chosen");
   for (const id of open) { const one = document.getElementById(id); if (one) one.open = true; }
   for (const [name, value] of chosen) { const one = part.querySelector(`input[name="${CSS.escape(name)}"][value="${CSS.escape(value)}"]`); if (one) one.checked = true; }
   [...part.querySelectorAll(".scroll, pre")].forEach((one, place) => {
